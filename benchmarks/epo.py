@@ -21,8 +21,9 @@ from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import kernel_input, thread_count
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import kernel
+from bvh.runtime.memory import Shelf
 from bvh.runtime.simd import WIDTH, sqrt
-from bvh.runtime.threads import Shelf, share
+from bvh.runtime.threads import share
 from bvh.tree.builders.space import local_triangle
 from bvh.tree.primitives import Triangles
 from bvh.tree.wide_nodes import child_code, child_lower, child_upper, leaf_rows, node_at, node_count

@@ -45,7 +45,7 @@ class VirtualCores:
             work(0, count)
             return
         chunks = real._chunks(count, size, threads, least if threads > 1 else 0)
-        self._run([lambda c=chunk: work(*c) for chunk in chunks], threads)
+        self._run([partial(work, *chunk) for chunk in chunks], threads)
 
     def share_claimed(
         self, count: int, size: int, least: int, work: Callable[[int, int], object],
@@ -53,6 +53,8 @@ class VirtualCores:
     ) -> None:  # fmt: skip
         """Run the chunks of `share_claimed`, each by a call of its own."""
         queue, used = real.queue_of(count, size, least, work, threads)
+        if len(queue) == 2:
+            return
         empty = np.array([0, 0], np.int64)
         # The time of a call counts once for each core, not for each chunk.
         begun = time.thread_time()

@@ -61,7 +61,8 @@ FAMILIES = (
     ("bvh.geometry.transforms", "bvh.geometry.triangles", "bvh.geometry.boxes",
      "bvh.geometry.obbs", "bvh.geometry.planes", "bvh.geometry.spheres", "bvh.io.polygons",
      "bvh.picking.outlines", "bvh.scene.leaves", "bvh.surfaces.overlap_terms",
-     "bvh.surfaces.pair_signs", "bvh.surfaces.edge_segments"),
+     "bvh.geometry.pairs.face_contacts", "bvh.geometry.pairs.edge_segments",
+     "bvh.surfaces.pair_signs"),
     ("bvh.tree.build", "bvh.tree.tlas", "bvh.tree.world_bounds",
      "bvh.io.untrusted"),
     ("bvh.queries.batches.overlap_batches", "bvh.queries.batches.distance_batches",
@@ -297,7 +298,7 @@ def closest_point(
 @entry
 def _cast(arrays, ray):
     """Return (t, prim_id, u, v, front) of the closest hit; inf, -1, NaN, NaN, False for a miss."""
-    # `ray` is (origin, direction, t_min, t_max).
+    # `ray` is (origin, direction, t_min, t_max). A tree without nodes has nothing to hit.
     if len(arrays.nodes.data) == 0:
         return INF, np.int64(-1), np.nan, np.nan, False
     # EVERY: a mask with all bits; 0: no side is culled.
@@ -317,7 +318,7 @@ def _is_hit(arrays, ray):
 @entry
 def _rank(arrays, ray, t, prim_id):
     """Fill t and prim_id with the nearest hits of a ray, sorted by t; return their number."""
-    # At most as many hits as both arrays have room for.
+    # `ray` is (origin, direction, t_min, t_max). Both arrays have room for `capacity` hits.
     capacity = np.int64(min(len(t), len(prim_id)))
     if len(arrays.nodes.data) == 0 or capacity == 0:
         return np.int64(0)
@@ -326,7 +327,8 @@ def _rank(arrays, ray, t, prim_id):
     counts = pointer_to(memory + (-memory & 63) + GOAL, np.int64(0))
     poke(counts, 0, 0)
     nearest = NearestHits(pointer(t), pointer(prim_id), counts)
-    # The closest hits, not any one; no side is culled; all hits at shared edges; no filter or data.
+    # In the order of fields: the closest hits, not any one; no side is culled; all hits at shared
+    # edges; at most `capacity` hits; no filter and no data for one.
     none = np.int64(0)
     goal = FirstGoal(False, none, False, capacity, none, none, nearest)
     trace_alone(as_pointers(arrays), memory, ray, EVERY, goal)
@@ -336,6 +338,7 @@ def _rank(arrays, ray, t, prim_id):
 @entry
 def _visit(arrays, ray, visit, data):
     """Call `visit` for each hit of a ray until it returns True; return whether it has."""
+    # `ray` is (origin, direction, t_min, t_max); `data` is the last argument of `visit`.
     if len(arrays.nodes.data) == 0:
         return False
     memory = stack_memory(BYTES)
@@ -343,8 +346,9 @@ def _visit(arrays, ray, visit, data):
     output = memory + (-memory & 63) + GOAL
     counts = pointer_to(output, np.int64(0))
     poke(counts, 0, 0)
-    # `visit` takes the place of a filter, and the first hit that it accepts ends the search. The
-    # count of accepted hits, 0 or 1, and the t and prim_id of this hit are stored 8 bytes apart.
+    # The count of accepted hits, 0 or 1, and the t and prim_id of this hit are stored 8 bytes
+    # apart. The goal is any hit; no side is culled; all hits at shared edges; at most one hit;
+    # `visit` takes the place of a filter, so the first hit that it accepts ends the search.
     nearest = NearestHits(pointer_to(output + 8, 0.0), pointer_to(output + 16, np.int32(0)), counts)
     goal = FirstGoal(True, np.int64(0), False, np.int64(1), visit, borrowed(data), nearest)
     trace_alone(as_pointers(arrays), memory, ray, EVERY, goal)

@@ -77,7 +77,7 @@ class Hit:
     u: wp.float64
     v: wp.float64
     prim_id: wp.int32
-    leaf: wp.int32
+    leaf: wp.int32  # the leaf of a scene, 0 in a single tree
     front: wp.int32  # 1 if the ray comes from the side of the normal, else 0
     count: wp.int32  # hits of `count_hits`; for `any_hit` 1 or 0
     # 0: decided. 1: undecided; 2: the module fuses products and sums. The rest then means nothing.
@@ -86,7 +86,7 @@ class Hit:
 
 @wp.struct
 class Count:
-    """The number of hits of a ray; state as of `Hit`."""
+    """The number of hits of a ray; `state` is as in `Hit`."""
 
     count: wp.int32
     state: wp.int32
@@ -94,7 +94,7 @@ class Count:
 
 @wp.struct
 class Near:
-    """The closest point; prim_id -1 and distance inf if there is none; state as of `Hit`."""
+    """The closest point; prim_id -1 and distance inf if there is none; `state` is as in `Hit`."""
 
     distance: wp.float64
     u: wp.float64
@@ -104,13 +104,15 @@ class Near:
 
 
 def _array_of(kind: Any) -> Any:
-    """Return a function that turns an array in a thread's own memory into a field of a struct.
+    """Return a function that turns an array in a thread's own memory into one of type `kind`.
 
-    `wp.zeros` within a kernel makes a type of its own; arguments are converted to `kind`.
+    `wp.zeros` within a kernel makes a type of its own, which no field of a struct has; arguments of
+    functions are converted.
     """
 
     @wp.func
     def view(memory: kind):
+        """Return the same array."""
         return memory
 
     return view
@@ -123,11 +125,11 @@ _longs, _flags = _array_of(wp.array(dtype=wp.int64)), _array_of(wp.array(dtype=w
 
 
 def _tracer(every_hit: bool) -> Any:
-    """Return all stages as one function of a ray, whose arrays are in the thread's own memory.
+    """Return the function `trace` below: all stages for one ray, in the thread's own memory.
 
-    With `every_hit` it counts hits, otherwise it finds the closest or any (see `search_function`).
+    With `every_hit` the function counts hits, otherwise it finds the closest hit or any hit.
     """
-    # The flags: scenes, too; for `measure`, one hit and no lists.
+    # All serve scenes, too (True); `measure` serves no lists (False).
     search = search_function(LARGE_STACK, True, every_hit)
     decide = decide_function(triangle_side, exact_distance, True)
     measure = measure_function(exact_measures, True, False)
@@ -137,9 +139,10 @@ def _tracer(every_hit: bool) -> Any:
         target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64,
         t_max: wp.float64, goal: wp.int32,
     ):  # fmt: skip
-        """Return the `Hit` of a ray for the goal `marks.CLOSEST`, `ANY` or `COUNT`.
+        """Return the `Hit` of a ray for the goal CLOSEST, ANY or COUNT of `marks`.
 
-        Only CLOSEST fills t, u, v, prim_id, leaf and front; ANY and COUNT fill `count`.
+        Only CLOSEST fills t, u, v, prim_id, leaf and front; ANY and COUNT fill `count`. The range
+        of the ray is t_min to t_max, in lengths of `direction`.
         """
         hit = Hit()
         hit.t = INF

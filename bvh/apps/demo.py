@@ -21,19 +21,19 @@ LASSO = (0.5, 0.5, 0.09)
 
 
 def demo_scene() -> tuple[Scene, NDArray[np.int64]]:
-    """Return the scene of the demo, and the ids of its moons, placed as at 0 seconds.
+    """Return the scene of the demo, and the ids of its moons, which are placed for 0 seconds.
 
     A sculpture, columns behind it and a machine part stand on the plane z = 0; moons orbit above.
     """
     part, scene = bundled("meshes.cad_part").cad_part, Scene()
-    vertices, faces = bundled("meshes.sculpture").sculpture(40)
+    vertices, faces = bundled("meshes.sculpture").sculpture(frequency=40)
     scene.add((vertices, faces), _placed([0, 0, -vertices[:, 2].min()], 1.0), name="sculpture")
     # 8 columns on an arc around the sculpture.
-    column = bundled("meshes.masonry").column(3.0, 0.3, 2, flutes=12)
+    column = bundled("meshes.masonry").column(height=3.0, radius=0.3, steps=2, flutes=12)
     angles = np.radians(BACK + np.linspace(-105.0, 105.0, 8))
     places = np.stack([_placed([3.1 * np.cos(a), 3.1 * np.sin(a), 0], 1.0) for a in angles])
     scene.add_many(column, places, [f"column {k + 1}" for k in range(8)])
-    moon = bundled("meshes.organic").organic(8)
+    moon = bundled("meshes.organic").organic(frequency=8)
     ids = scene.add_many(moon, moon_places(0.0), [f"moon {k + 1}" for k in range(MOONS)])
     vertices, faces = part()
     vertices = vertices - 0.5 * (vertices.min(axis=0) + vertices.max(axis=0))
@@ -44,7 +44,7 @@ def demo_scene() -> tuple[Scene, NDArray[np.int64]]:
 
 
 def moon_places(seconds: float) -> NDArray[np.float64]:
-    """Return the transforms (MOONS, 4, 4) of the moons on their orbit after a time; three sizes."""
+    """Return the transforms (MOONS, 4, 4) of moons of three sizes after `seconds` in orbit."""
     moon = np.arange(MOONS)
     angle = 2.0 * np.pi * (seconds / PERIOD + moon / MOONS)
     height = 1.5 + 0.45 * np.sin(2.0 * angle + moon)
@@ -53,12 +53,13 @@ def moon_places(seconds: float) -> NDArray[np.float64]:
 
 
 class Motion:
-    """Buttons on the pages of the demo, and the thread that moves its moons, whose `ids` are given.
+    """Buttons on the pages of the demo, and the thread that moves its moons.
 
     The moons move while the check box is ticked. A page begins with a picture of clay.
     """
 
     def __init__(self, viewer: Viewer, ids: NDArray[np.int64]) -> None:
+        """Add buttons to the viewer's pages, and start the thread for the instances `ids`."""
         self._viewer, self._ids = viewer, ids
         gui: Any = viewer._server.gui
         with gui.add_folder("Try"):
@@ -82,7 +83,7 @@ class Motion:
             trial(session)
 
     def _move(self) -> None:
-        """Show meshes once the moons move, because a picture would be cast again at each step."""
+        """Show meshes on all pages if the moons move now: each step would need a new picture."""
         if self._moves.value:
             for session in list(self._viewer._sessions.values()):
                 session.shade(MESH)

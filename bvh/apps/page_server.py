@@ -51,11 +51,7 @@ _starting = threading.Lock()
 
 
 class Page:
-    """A page in the browser, until it is closed; a notebook displays it in a frame.
-
-    `label` is the page's name for viser. `host` and `port` are the address to listen on, `origins`
-    lists other sites whose pages may connect, and browsers find the page at `url`, as in `view`.
-    """
+    """A page in the browser, until it is closed; a notebook displays it in a frame."""
 
     # Height of the frame in a notebook.
     _height = 600
@@ -64,6 +60,11 @@ class Page:
         self, host: str, port: int, label: str, origins: Sequence[str] | None = None,
         url: str | None = None,
     ) -> None:  # fmt: skip
+        """Start the server of a page, which viser calls `label`.
+
+        `host` and `port` are the address to listen on, `origins` lists other sites whose pages may
+        connect, and browsers find the page at `url`, as in `view`.
+        """
         allowed = allowed_origins(origins)
         public, name = public_url(url)
         if public.startswith("http"):
@@ -71,6 +72,7 @@ class Page:
             allowed = (*allowed, _origin(name, "/".join(public.split("/")[:3])))
         if not isinstance(host, str) or not host:
             raise ValueError(f"host must be an address such as {HOST!r}, got {host!r}")
+        # 0, for any free port, is no number that `whole_number` accepts.
         number = 0 if type(port) is int and port == 0 else whole_number("port", port)
         if number > 65535:
             raise ValueError(f"port must be at most 65535, got {port}")
@@ -119,7 +121,7 @@ class Page:
             self._server.stop()
 
     def _stop_threads(self) -> None:
-        """Stop the threads of the page, in subclasses that have some."""
+        """Do nothing; subclasses whose pages have threads stop them here."""
 
     def __enter__(self) -> Self:
         return self
@@ -141,7 +143,10 @@ class Page:
 
 
 def new_server(host: str, port: int, label: str, allowed: Sequence[str] = ()) -> Any:
-    """Start viser on the first free port from `port` on; pages of origins `allowed` may connect."""
+    """Start viser on the first free port of `host` from `port` on, and return its server.
+
+    `label` is the name of its pages; pages of the origins `allowed` may connect, too.
+    """
     with extra("view", "pages in the browser need viser"):
         import viser
     number = _free_port(host, port)
@@ -152,9 +157,10 @@ def new_server(host: str, port: int, label: str, allowed: Sequence[str] = ()) ->
 def set_up(
     server: Any, up: ArrayLike, light: float, eye: ArrayLike, target: ArrayLike, fov: float
 ) -> None:
-    """Set the lights and the first camera of a server's pages.
+    """Set the lights and the first camera of the pages of viser's `server`.
 
-    `light` is the strength of light from all sides, `fov` the vertical field of view in radians.
+    `up`, `eye` and `target` are in page coordinates, `light` is the intensity of light from all
+    sides, and `fov` the vertical field of view in radians.
     """
     scene, start = server.scene, server.initial_camera
     scene.set_up_direction(up)
@@ -163,11 +169,15 @@ def set_up(
     scene.configure_environment_map(None)
     scene.add_light_ambient("/light", intensity=light)
     start.position, start.look_at, start.up = eye, target, up
+    # Near and far suit a scene that is two to four units large (see `PageFrame`).
     start.fov, start.near, start.far = fov, 0.002, 500.0
 
 
 def _free_port(host: str, first: int) -> int:
-    """Return the first free port from `first` on, of at most TRIED; 0, for any, if that is 0."""
+    """Return the first free port of a host from `first` on; raise an OSError after TRIED ports.
+
+    0, by which the system chooses a port, is returned as it is.
+    """
     try:
         families = {found[0] for found in socket.getaddrinfo(host, first, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError) as error:
@@ -177,6 +187,7 @@ def _free_port(host: str, first: int) -> int:
             for family in families:
                 socket.create_server((host, port), family=family).close()
         except OSError as error:
+            # A port that is in use, or only for administrators: try the next one.
             if error.errno not in (errno.EADDRINUSE, errno.EACCES):
                 message = f"host {host!r} is not an address of this machine: {error}"
                 raise OSError(message) from error
@@ -200,16 +211,16 @@ def silent() -> Iterator[None]:
 
 
 def allowed_origins(origins: Sequence[str] | None) -> tuple[str, ...]:
-    """Return additional origins that may connect: the argument's, and those in BVH_ORIGINS."""
+    """Return additional origins that may connect: `origins`, and those in BVH_ORIGINS, checked."""
     if isinstance(origins, str) or not isinstance(origins, Iterable | None):
         raise TypeError(f"origins must be a sequence of strings, got {origins!r}")
     listed = os.environ.get(ORIGINS, "").replace(",", " ").split()
-    rows = [("origins", text) for text in origins or ()] + [(ORIGINS, text) for text in listed]
-    return tuple(_origin(name, text) for name, text in rows)
+    named = [("origins", text) for text in origins or ()] + [(ORIGINS, text) for text in listed]
+    return tuple(_origin(name, text) for name, text in named)
 
 
 def _origin(name: str, text: object) -> str:
-    """Return an origin, checked and in lower case; a ValueError names `name`, where it is from."""
+    """Return the origin `text` in lower case; a ValueError names `name`, where it comes from."""
     origin = text.rstrip("/").lower() if isinstance(text, str) else ""
     if not ORIGIN.fullmatch(origin):
         example = "https://hub.example.org"
@@ -229,6 +240,7 @@ def public_url(url: str | None) -> tuple[str, str]:
             prefix = os.environ.get(HUB, "")
             if not prefix:
                 return "", HUB
+            # The path at which jupyter-server-proxy has a port of the user's server.
             name, url = HUB, f"{prefix.rstrip('/')}/proxy/{{port}}/"
     if not isinstance(url, str):
         raise TypeError(f"url must be a string, got {url!r}")
@@ -240,7 +252,7 @@ def public_url(url: str | None) -> tuple[str, str]:
 
 @contextmanager
 def _own_pages_only(host: str, allowed: Sequence[str]) -> Iterator[None]:
-    """Make a server on `host`, started in the block, refuse other sites' pages, but `allowed`."""
+    """Make a server on `host`, started in the block, refuse pages but its own and `allowed`."""
     # Browsers let pages of any site connect to any server within reach, and send the origin of the
     # page, which viser does not check. A server for other machines, which may use any name for it,
     # accepts all pages, unless origins are listed.
@@ -267,7 +279,7 @@ def running(script: str) -> str:
 
 
 def accessible() -> str:
-    """Return HTML that gives icons of viser's pages names, and texts enough contrast."""
+    """Return HTML that names viser's icons for screen readers, and gives texts enough contrast."""
     folder, names = files(__package__), ("accessible.css", "accessible.js")
     style, script = (folder.joinpath(name).read_text("utf-8") for name in names)
     return f"<style>{style}</style>{running(script)}"
@@ -279,7 +291,7 @@ def tab_title(title: str) -> str:
 
 
 def block(inner: str) -> str:
-    """Return HTML in a block with the size and margins of all texts in panels."""
+    """Return the HTML `inner` in a block with the size and margins of all texts in panels."""
     return f'<div style="font-size:0.8em;line-height:1.5;padding:0.15em 0.75em">{inner}</div>'
 
 

@@ -115,7 +115,7 @@ class Camera(Projection):
         position, half = placement.vector("eye", eye), view_height / 2
         along = placement.toward(position, target)
         geometry = placement.looking("view_height", position, along, up, half, raster)
-        return cls._create(raster, geometry, False, near, far)
+        return cls._create(raster, geometry, perspective=False, near=near, far=far)
 
     @classmethod
     def framing(
@@ -161,6 +161,7 @@ class Camera(Projection):
         middle = 0.5 * box[0] + 0.5 * box[1]
         half_height = placement.half_height_of(fov_y)
         raster = Raster.checked(width, height, y, pixel_ratio)
+        # First a camera with its eye in the middle, for the axes of the view.
         geometry = placement.looking("fov_y", middle, along, up, half_height, raster, default)
         probe = cls._create(raster, geometry)
         share = number("fill", fill)
@@ -255,7 +256,9 @@ class Camera(Projection):
         ([0.0, 0.0, 5.0], 0.25, inf)
         """
         raster = Raster.checked(width, height, y, pixel_ratio)
-        return cls._create(raster, *from_renderer(view, projection, depth, reversed_z, raster))
+        found = from_renderer(view, projection, depth, reversed_z, raster)
+        geometry, perspective, near, far = found
+        return cls._create(raster, geometry, perspective, near, far)
 
     @classmethod
     def from_pyvista(
@@ -328,7 +331,10 @@ class Camera(Projection):
         cls, raster: Raster, geometry: Geometry, perspective: bool = True, near: float = 0.0,
         far: float = math.inf,
     ) -> Self:  # fmt: skip
-        """Return a camera of this class with the pixels of `raster` and the rays of `geometry`."""
+        """Return a camera of this class with the pixels of `raster` and the rays of `geometry`.
+
+        Rays start at one eye if `perspective`, else they are parallel; `near` and `far` are depths.
+        """
         numbers = geometry._asdict() | raster._asdict()
         return cls(**numbers, perspective=perspective, near=near, far=far)
 

@@ -64,7 +64,7 @@ class Geometry(NamedTuple):
 
 
 def number(name: str, value: ArrayLike) -> float:
-    """Return the argument `name` as a float; raise a ValueError for NaN and for arrays."""
+    """Return the argument `value` as a float; a ValueError names it `name` if it is no number."""
     array = reals(name, value)
     if array.shape != () or np.isnan(array):
         raise ValueError(f"{name} must be a number, got {value!r}")
@@ -72,7 +72,7 @@ def number(name: str, value: ArrayLike) -> float:
 
 
 def sides_of(x0: float, y0: float, x1: float, y1: float) -> tuple[list[float], list[float]]:
-    """Return ([left, right], [low, high]) of a rectangle between two corners, which are checked."""
+    """Return ([left, right], [low, high]) of a rectangle by two corners, checked to be finite."""
     numbers = []
     for name, value in {"x0": x0, "y0": y0, "x1": x1, "y1": y1}.items():
         numbers.append(number(name, value))
@@ -82,7 +82,7 @@ def sides_of(x0: float, y0: float, x1: float, y1: float) -> tuple[list[float], l
 
 
 def matrix(name: str, value: ArrayLike, *shapes: tuple[int, int]) -> NDArray[np.float64]:
-    """Return the argument `name`, checked to be a finite matrix of one of the shapes."""
+    """Return `value` as a finite matrix of one of the shapes; a ValueError names it `name`."""
     array = reals(name, value)
     if array.shape not in shapes:
         expected = " or ".join(map(str, shapes))
@@ -93,7 +93,7 @@ def matrix(name: str, value: ArrayLike, *shapes: tuple[int, int]) -> NDArray[np.
 
 
 def affine(name: str, value: ArrayLike) -> list[Row]:
-    """Return an affine, invertible 4 x 4 matrix, checked, as four rows of integers.
+    """Return the 4 x 4 matrix `value` as four rows of integers; it must be affine and invertible.
 
     The rows are the matrix times a positive factor, which is the last number of the last row.
     Errors call the argument `name`.
@@ -119,16 +119,17 @@ def inverse(rows: list[Row]) -> list[Row]:
 
 
 def inverse_rows(name: str, basis: NDArray[np.float64]) -> list[list[float]]:
-    """Return the inverse of a 3 x 3 matrix, each entry the nearest double; errors name `name`."""
+    """Return the inverse of a 3 x 3 matrix, entries rounded to nearest; errors call it `name`."""
     rows, scale = scaled(basis.tolist())
     columns, det = _invertible(name, *rows)
     return [_floats(name, times(scale, row), det) for row in zip(*columns, strict=True)]
 
 
 def picture_rows(rows: list[Row], raster: Raster) -> list[Row]:
-    """Return rows (x, y, ..., w) for device pixels, y down, as rows for the picture's coordinates.
+    """Return rows that map to the coordinates of `raster`, from rows that map to device pixels.
 
-    Rows map homogeneous points of space to pixels (x / w, y / w). All are multiplied by a factor.
+    Rows are x, y, ..., w of integers: their products with a homogeneous point give its position
+    (x / w, y / w), in device pixels with y down. All rows are multiplied by a common factor.
     """
     x, y, *rest = rows
     if raster.y == "up":
@@ -140,11 +141,13 @@ def picture_rows(rows: list[Row], raster: Raster) -> list[Row]:
 
 
 def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
-    """Return the geometry of a perspective projection, which has the pixels (x / w, y / w).
+    """Return the geometry of a perspective projection, given by three rows of integers.
 
-    x, y and w are the rows by which it maps homogeneous points; errors call their matrix `name`.
+    The rows' products x, y and w with a homogeneous point give its pixel (x / w, y / w). Errors
+    call their matrix `name`.
     """
     columns, det = _invertible(name, x, y, w)
+    # The eye is the point without a pixel, where all three products are 0.
     *eye, weight = _origin(name, (x, y, w))
     # With m = w[:3], a ray in direction d from the eye has the pixel (x . d, y . d) / (m . d). All
     # directions here have m . d = |m|, so that t is the distance from the plane of the eye. As
@@ -162,11 +165,11 @@ def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
 
 
 def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: Row) -> Geometry:
-    """Return the geometry of parallel rays, which have the pixels (x / w, y / w).
+    """Return the geometry of a parallel projection, given by rows of integers and a number.
 
-    x, y and z are rows that map homogeneous points, `w` is a positive number. Rays go where z grows
-    and x and y stay the same. They start in the plane of equal z through `eye`, a homogeneous
-    point. Errors call the matrix `name`.
+    The products of x and y with a homogeneous point of space, over its weight and the positive `w`,
+    are its pixel. Rays go where the product of z grows and those of x and y stay the same. They
+    start in the plane of equal z through `eye`, a homogeneous point. Errors call the matrix `name`.
     """
     # As columns / det is the inverse of the rows x, y, z, `forward` changes z by |z| alone, step_x
     # changes x by w, which is one pixel, and step_y changes y by w.
@@ -185,8 +188,8 @@ def from_renderer(
 ) -> tuple[Geometry, bool, float, float]:
     """Return (geometry, perspective, near, far) of the matrices of a renderer.
 
-    `perspective` is False for parallel rays. Arguments are as in `Camera.from_matrices`, and are
-    checked here.
+    `perspective` is False for parallel rays, `near` and `far` are depths in space. `view` to
+    `reversed_z` are the arguments of `Camera.from_matrices`, which are checked here.
     """
     check_option("depth", depth, tuple(CONVENTIONS))
     if not isinstance(reversed_z, bool | np.bool_):
@@ -198,6 +201,7 @@ def from_renderer(
     if not any(clip[3]):
         raise ValueError(f"{name} must be invertible, got a last row of zeros")
     low, high, up_sign = CONVENTIONS[depth]
+    # Depths in clip space of the near and the far plane.
     first, last = (high, low) if reversed_z else (low, high)
     if _is_transposed(clip_matrix, first, last):
         row, column = clip_matrix[3].tolist(), clip_matrix[:, 3].tolist()
@@ -212,7 +216,7 @@ def from_renderer(
     x, y, z, w = picture_rows([right, down, times(2, z), times(2, w)], raster)
     if any(w[:3]):
         return pinhole(name, x, y, w), True, *_perspective_range(name, x, y, z, w, first, last)
-    # Parallel rays: w is a constant, made positive.
+    # Parallel rays: w is a constant, made positive. z times `sign` grows from near to far.
     if w[3] < 0:
         x, y, z, w = (times(-1, row) for row in (x, y, z, w))
     eye, sign = _origin("view", view_rows), 1 if last > first else -1
@@ -230,8 +234,9 @@ def _is_transposed(clip_matrix: NDArray[np.float64], first: int, last: int) -> b
 
     `first` and `last` are the depths of the near and the far plane in clip space.
     """
-    # The transpose of a projection may be another one. But in common ones w has the coefficient 1
-    # or -1 for depth, or the last row is 0 0 0 1; if only the last column is so, it is transposed.
+    # The transpose of a projection may be a projection, too. But the last row of common ones, which
+    # gives w, is 0 0 1 0 or 0 0 -1 0 (perspective) or 0 0 0 1 (parallel): if instead the last
+    # column is, the matrix is transposed.
     row, column = clip_matrix[3].tolist(), clip_matrix[:, 3].tolist()
     # Whether w grows by 1 in one unit of space, as it does if w is the depth.
     unit = abs(math.hypot(*row[:3]) - 1.0) < 1e-6
@@ -251,9 +256,11 @@ def _perspective_range(
 ) -> tuple[float, float]:
     """Return the distances of the near and the far plane from the eye; far may be infinite.
 
-    The rows x, y, z and w map homogeneous points to pixels and to the depth z / w in clip space,
-    which is `first` at the near plane and `last` at the far plane. Errors call the matrix `name`.
+    The products of the rows with a homogeneous point are x, y, z and w of its pixel (x / w, y / w)
+    and its depth z / w in clip space, which is `first` at the near plane and `last` at the far
+    plane. Errors call the matrix `name`.
     """
+    # `axis` is the direction of the view, not normalised: w is 0 in the plane of the eye.
     eye, axis = _origin(name, (x, y, w)), w[:3]
     square, along = dot(axis, axis), dot(z, axis)
     # The part of z's gradient that is parallel to the picture must vanish, but for the rounding of
@@ -280,7 +287,7 @@ def _perspective_range(
 
 
 def _floats(name: str, numerators: Iterable[int], denominator: int) -> list[float]:
-    """Return the doubles nearest to numerators / denominator; raise a ValueError on overflow."""
+    """Return the doubles nearest to numerators / denominator; errors name `name` on overflow."""
     try:
         return [n / denominator for n in numerators]
     except OverflowError:
@@ -293,7 +300,10 @@ def _length(vector: Row) -> int:
 
 
 def _invertible(name: str, x: Row, y: Row, z: Row) -> tuple[list[Row], int]:
-    """Return the adjugate's columns and the determinant of rows x, y, z; raise if it is 0."""
+    """Return (columns of the adjugate, determinant) of rows x, y, z without fourth numbers.
+
+    Raises a ValueError, which calls the matrix `name`, if the determinant is 0.
+    """
     columns, det = adjugate(x, y, z)
     if det == 0:
         raise ValueError(f"{name} must be invertible")
@@ -301,9 +311,9 @@ def _invertible(name: str, x: Row, y: Row, z: Row) -> tuple[list[Row], int]:
 
 
 def _origin(name: str, rows: Sequence[Row]) -> Row:
-    """Return the homogeneous point, of positive weight, at which the first three rows are 0."""
+    """Return the homogeneous point, of positive weight, whose products with rows[:3] are 0."""
     x, y, z = rows[:3]
     columns, det = _invertible(name, x, y, z)
-    # By Cramer's rule.
+    # By Cramer's rule: the point is minus the inverse of the 3 x 3 part times the last column.
     shifts = times(-1 if det > 0 else 1, (x[3], y[3], z[3]))
     return *dots(shifts, zip(*columns, strict=True)), abs(det)

@@ -38,10 +38,10 @@ def looking(
     name: str, eye: Vector, forward: Vector, up: Axis | ArrayLike | None, half_height: float,
     raster: Raster, default: Axis = "z",
 ) -> Geometry:  # fmt: skip
-    """Return the geometry of a view from `eye` along `forward`, 2 half_height high at depth 1.
+    """Return the geometry of a view from `eye` along `forward`, a unit vector.
 
-    If `up` is None, up is the axis `default`, or for a view along it the axis that UP_ON_MAPS
-    gives. Errors about the height call the argument that gives it `name`.
+    `half_height` is half the height of the picture at depth 1; errors about it call it `name`. If
+    `up` is None, up is the axis `default` or, for a view along this axis, another one.
     """
     side = np.cross(forward, upward(default if up is None else up))
     if np.linalg.norm(side) < 1e-12:
@@ -62,7 +62,7 @@ def looking(
 
 
 def vector(name: str, value: ArrayLike) -> Vector:
-    """Return the argument `name` as a new array of three numbers; raise unless all are finite."""
+    """Return `value` as a new array of three numbers; errors name `name` if not all are finite."""
     array = reals(name, value)
     if array.shape != (3,) or not np.isfinite(array).all():
         raise ValueError(f"{name} must be three finite numbers, got {np.asarray(value).tolist()}")
@@ -70,7 +70,7 @@ def vector(name: str, value: ArrayLike) -> Vector:
 
 
 def unit(name: str, value: ArrayLike) -> Vector:
-    """Return the argument `name` as a direction of length 1; raise a ValueError if it is zero."""
+    """Return the vector `value` scaled to length 1; a ValueError names `name` if it is zero."""
     direction = vector(name, value)
     size = np.abs(direction).max()
     if size == 0.0:
@@ -103,6 +103,7 @@ def half_height_of(fov_y: float) -> float:
     """Return half the height of the picture at depth 1, for a field of view in degrees, checked."""
     if reals("fov_y", fov_y).shape != () or not 0.0 < fov_y < 180.0:
         raise ValueError(f"fov_y must be between 0 and 180 degrees, got {fov_y}")
+    # Numbers in the range RADIANS may be radians; 1 is more probably one degree.
     if RADIANS[0] <= fov_y <= RADIANS[1] and abs(fov_y - 1.0) > 1e-6:
         degrees = f"np.degrees({fov_y:.6g}) is {np.degrees(fov_y):.4g}"
         warn_caller(f"fov_y is in degrees, and {fov_y:.6g} may be in radians: {degrees}")
@@ -119,11 +120,11 @@ def oblique(up: Axis | ArrayLike) -> Vector:
 
 
 def eye_that_sees(source: Any, box: Vector, basis: Vector, half: Vector) -> Vector:
-    """Return the position (3,) of the nearest eye that sees all points of `_outline_of(source)`.
+    """Return the position (3,) of the nearest eye that sees all of `source`, a tree or scene.
 
-    If that outline is None, the eye sees the corners of `box`, (2, 3), whose middle is then at the
-    centre of the picture. `basis` has the columns right, up and forward; `half` is half the width
-    and height, at depth 1, of the part of the picture to be filled.
+    For another source, or one without finite points, it sees the corners of `box`, (2, 3), whose
+    middle is then at the picture's centre. `basis` has the columns right, up and forward; `half` is
+    half the width and height, at depth 1, of the part of the picture to be filled.
     """
     middle, points = 0.5 * box[0] + 0.5 * box[1], _outline_of(source)
     if points is not None:
@@ -150,6 +151,7 @@ def _outline_of(source: Any) -> Vector | None:
     They are vertices, or corners of bounds if there are more than MAX_SIZE primitives. The result
     is None for anything else, and if there are no finite points.
     """
+    # Scenes have `leaves`, trees a `kind`, parts `corners`.
     if hasattr(source, "leaves"):
         found = _outline_of_leaves(source.leaves)
     elif not (hasattr(source, "kind") or hasattr(source, "corners")):
@@ -179,16 +181,16 @@ def _outline_of_leaves(leaves: Any) -> Vector:
 
 
 def _in_view(points: Vector, right: Vector, up: Vector, forward: Vector) -> Vector:
-    """Return points (n, 3) as (right, up, depth), rounded alike in arrays of any size."""
-    # BLAS rounds products of matrices differently for different sizes.
+    """Return points (n, 3) as (right, up, depth): their products with three unit vectors."""
+    # Not by a matrix product, which BLAS rounds differently for different numbers of points.
     x, y, z = points.T
     return np.stack([x * a[0] + y * a[1] + z * a[2] for a in (right, up, forward)], axis=1)
 
 
 def _eye_before(points: Vector, slopes: Vector) -> Vector:
-    """Return the eye nearest to points (n, 3) that sees all of them, as (right, up, depth).
+    """Return the deepest eye that sees all `points` (n, 3); all are (right, up, depth).
 
-    `slopes` are the largest |right| / depth and |up| / depth in the view. The points fill the
+    `slopes` are the largest |right| / depth and |up| / depth that an eye sees. The points fill the
     picture in one direction, right or up; in the other, which leaves room, they are centred.
     """
     sides, depth = points[:, :2], points[:, 2]
@@ -228,7 +230,7 @@ def corners_of(bounds: Vector) -> Vector:
 def of_opencv(
     intrinsics: ArrayLike, extrinsics: ArrayLike, distortion: ArrayLike | None, raster: Raster
 ) -> Geometry:
-    """Return the geometry of a camera of OpenCV; check the arguments of `Camera.from_opencv`."""
+    """Return the geometry of an OpenCV camera; check the arguments, as in `Camera.from_opencv`."""
     k = matrices.matrix("intrinsics", intrinsics, (3, 3))
     fixed = [k[1, 0], k[2, 0], k[2, 1], k[2, 2]]
     if fixed != [0.0, 0.0, 0.0, 1.0] or not (k[0, 0] > 0.0 and k[1, 1] > 0.0):
@@ -278,7 +280,7 @@ def matrices_of_vtk(source: Any, size: Any) -> tuple[Vector, Vector, tuple[int, 
 def of_trimesh(
     source: Any, transform: ArrayLike | None, y: YDirection, pixel_ratio: float
 ) -> tuple[Geometry, Raster]:
-    """Return the geometry and the raster of a trimesh camera; check the arguments."""
+    """Return (geometry, raster); check the arguments, which are as in `Camera.from_trimesh`."""
     lens = source
     if hasattr(source, "camera_transform"):
         # In this order, because a scene without a camera creates one with a transform.

@@ -95,13 +95,13 @@ class Projection:
 
     @property
     def up(self) -> Floats:
-        """Unit direction upward in the picture, perpendicular to `right`."""
+        """Unit direction upward in the picture, perpendicular to `right`, also of skewed pixels."""
         right, upward = self.right, _unit(-self.step_y if self.y == "down" else self.step_y)
         return _unit(upward - (upward @ right) * right)
 
     @property
     def half_height(self) -> float:
-        """Half the height of the picture, at depth 1 for a perspective camera."""
+        """Half the height of the picture in space; for a perspective camera, at depth 1."""
         return float(np.linalg.norm(self.step_y * (self.height / self.pixel_ratio))) / 2
 
     @property
@@ -376,13 +376,14 @@ class Projection:
 
 
 def _plane(normal: list[float], level: float, eye: Row) -> list[float]:
-    """Return the half-space normal . (p - eye) >= level as (*n, d): n . p + d >= 0, with |n| = 1.
+    """Return the half-space normal . (p - eye) >= level as [nx, ny, nz, d], for unit n.
 
-    `eye` is a homogeneous point of integers.
+    It is n . p + d >= 0. `eye` is a homogeneous point: integers, its coordinates times a weight,
+    then the weight.
     """
     size = math.hypot(*normal)
     row = [n / size for n in normal]
-    # Exactly, because for a distant eye the products cancel.
+    # d = -(n . eye + level / size) exactly, because for a distant eye the products cancel.
     (plane,), scale = scaled([[*row, level / size]])
     return [*row, -(dot(plane, eye) / (scale * eye[3]))]
 

@@ -85,7 +85,7 @@ def checksum(array: NDArray[Any]) -> tuple[Any, ...]:
     octets = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     words = octets[: octets.size // 8 * 8].view(np.uint64)
     full = words.size // len(WEIGHTS) * len(WEIGHTS)
-    # Weighted sums, modulo 2**64, of rows of len(WEIGHTS) words; weights make them depend on the
+    # Sums modulo 2**64 of rows of len(WEIGHTS) words, with weights, so that they depend on the
     # order. The last words, which fill no row, and the last octets are returned themselves.
     sums = np.einsum("ij,j->i", words[:full].reshape(-1, len(WEIGHTS)), WEIGHTS)
     return array.shape, array.dtype.str, sums.tobytes(), octets[8 * full :].tobytes()
@@ -96,18 +96,19 @@ def _sums_of(data: Any) -> tuple[Any, Any]:
     import pyvista as pv
 
     if isinstance(data, pv.MultiBlock):
-        # All in the second stamp: any change of a block builds a new tree.
+        # All stamps in the second one: any change of a block builds a new tree.
         return None, [None if block is None else _sums_of(block) for block in data]
-    # Classes that store points or cells explicitly.
+    # `listed` store points and cells, `grids` points; an explicit grid also has a list of cells.
     listed, grids = pv.PolyData | pv.UnstructuredGrid, pv.StructuredGrid | pv.ExplicitStructuredGrid
     points = data.GetPoints() if isinstance(data, listed | grids) else None
-    stored = isinstance(data, pv.UnstructuredGrid | pv.ExplicitStructuredGrid)
+    has_cells = isinstance(data, pv.UnstructuredGrid | pv.ExplicitStructuredGrid)
     if isinstance(data, pv.PolyData):
         cells = [data.GetPolys(), data.GetStrips(), data.GetLines(), data.GetVerts()]
     else:
-        cells = [data.GetCells()] if stored else []
+        cells = [data.GetCells()] if has_cells else []
     arrays = [a for part in cells for a in (part.GetOffsetsArray(), part.GetConnectivityArray())]
-    # Other data sets have a reliable modification time, except for ghost arrays and coordinates.
+    # The modification time of other data sets tells all changes but those of ghost arrays and
+    # coordinates.
     if not isinstance(data, listed):
         arrays += [data.GetCellGhostArray(), data.GetPointGhostArray()]
     if isinstance(data, pv.RectilinearGrid):

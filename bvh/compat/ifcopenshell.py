@@ -125,13 +125,15 @@ class tree:
     ) -> tuple[Clash, ...]:  # fmt: skip
         """Return a clash for each two solids that are in each other by more than a tolerance.
 
-        Clashes are protrusions or piercings. `check_all` has no effect: each pair is checked.
+        The two are one of each set. Clashes are piercings, where only edges of one are inside the
+        other, or protrusions. `check_all` has no effect: each pair is checked.
         """
         result = []
-        for a, b in self._pairs(set_a, set_b, 0.0):
+        for a, b in self._pairs(set_a, set_b, reach=0.0):
             if self._relation(a, b) in ("disjoint", "touching"):
                 continue
             deep = self._solids[a].penetration(self._solids[b])
+            # The deepest point in both, and the nearest one of the other's surface.
             ends: Any = deep.point, deep.point + deep.depth * np.asarray(deep.direction)
             depth = float(deep.length if deep.pierces else deep.depth)
             if depth > tolerance:
@@ -149,13 +151,12 @@ class tree:
         With `allow_touching` those whose surfaces touch clash, too.
         """
         result = []
-        for a, b in self._pairs(set_a, set_b, 0.0):
+        for a, b in self._pairs(set_a, set_b, reach=0.0):
             near = self._solids[a].distance_to(self._solids[b])
+            touch, both_closed = near.distance == 0.0, self._closed[a] and self._closed[b]
             # Surfaces that touch are enough if that is allowed, or if one mesh is not closed.
-            meets = near.distance == 0.0
-            if (self._closed[a] and self._closed[b] and not allow_touching) or not meets:
-                meets = self._relation(a, b) not in ("disjoint", "touching")
-            if meets:
+            clash = touch and (allow_touching or not both_closed)
+            if clash or self._relation(a, b) not in ("disjoint", "touching"):
                 result.append(self._clash(COLLISION, a, b, 0.0, *near.position))
         return tuple(result)
 
@@ -175,9 +176,10 @@ class tree:
         return tuple(result)
 
     def select(self, value: Any, **options: Any) -> list[Any]:
-        """Return the elements at a point, or those that meet an element, or are near.
+        """Return the elements at a point, or those that meet an element.
 
-        Elements within the option `extend` of `value`, the point or element, are near.
+        `value` is the point or element. With the option `extend`, a distance, it is all elements
+        that are at most so far from it; other options are ignored.
         """
         extend = max(float(options.get("extend", 0.0)), 0.0)
         if not hasattr(value, "is_a"):  # A point: elements have `is_a`.
@@ -200,9 +202,9 @@ class tree:
         self, value: Sequence[Sequence[float]], completely_within: bool = False,
         extend: float = 0.0,
     ) -> list[Any]:  # fmt: skip
-        """Return the elements whose boxes meet the box (lower, upper), grown by `extend`.
+        """Return the elements whose boxes meet the box `value`, (lower, upper), grown by `extend`.
 
-        With `completely_within` it is the elements whose boxes are within the grown box.
+        With `completely_within`, return only those whose boxes are within the grown box.
         """
         low, high = np.asarray(value, np.float64)
         low, high = low - max(extend, 0.0), high + max(extend, 0.0)
@@ -249,7 +251,7 @@ class tree:
     def _pairs(
         self, set_a: Iterable[Any], set_b: Iterable[Any], reach: float, with_itself: bool = False
     ) -> Iterable[tuple[int, int]]:
-        """Yield the numbers (a, b) of elements of both sets whose boxes are within `reach`.
+        """Yield the numbers (a, b) of elements, one of each set, whose boxes are within `reach`.
 
         Each pair is yielded once, and an element is paired with itself only if `with_itself`.
         """
@@ -266,6 +268,6 @@ class tree:
                     yield a, b
 
     def _clash(self, kind: int, a: int, b: int, distance: float, p: Reals, q: Reals) -> Clash:
-        """Return a clash, of the type `kind`, of elements number a and b, with points p and q."""
+        """Return a `Clash` of the type `kind`, of elements number a and b, at points p and q."""
         ends = tuple(np.asarray(p).tolist()), tuple(np.asarray(q).tolist())
         return Clash(kind, self._products[a], self._products[b], distance, *ends)

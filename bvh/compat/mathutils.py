@@ -44,6 +44,7 @@ class BVHTree:
     """
 
     def __init__(self, tree: BVH) -> None:
+        """Wrap a tree over triangles, whose `face_of` gives polygons."""
         self.tree = tree
 
     @classmethod
@@ -106,17 +107,17 @@ class BVHTree:
 
     def find_nearest_range(self, origin: Any, distance: float = 1.84467e19) -> list[Found]:
         """Return results of `find_nearest` for all polygons within a distance, by ascending id."""
-        # The radius of a sphere must be finite, unlike a distance.
         at, tree = np.array(tuple(origin), np.float64), self.tree
-        ids = np.asarray(tree.overlap_sphere(at, min(distance, 1e300)).prim_id)
+        radius = min(distance, 1e300)  # finite, unlike a distance
+        ids = np.asarray(tree.overlap_sphere(at, radius).prim_id)
         if not len(ids):
             return []
         near = BVH.from_triangles(tree.vertices, tree.faces[ids]).closest_point(at, k=len(ids))
         result: dict[int, Found] = {}
         # The nearest triangles come first: a polygon keeps the result of its nearest one.
-        for k, d, p in zip(near.prim_id, near.distance, near.position, strict=True):
-            prim = int(ids[k])
-            result.setdefault(int(tree.face_of(prim)), self._found(p, prim, d))
+        for row, far, point in zip(near.prim_id, near.distance, near.position, strict=True):
+            prim = int(ids[row])
+            result.setdefault(int(tree.face_of(prim)), self._found(point, prim, far))
         return [result[face] for face in sorted(result)]
 
     def overlap(self, other_tree: Self) -> list[tuple[int, int]]:

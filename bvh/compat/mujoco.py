@@ -142,9 +142,10 @@ class ModelScene:
     ) -> tuple[Reals, NDArray[np.int32], Reals]:  # fmt: skip
         """Return t (n,), geoms (n,) and normals (n, 3) of the closest hits of rays (n, 3).
 
-        A miss has -1, -1 and 0; normals are 0 unless `normals`. Rays hit geoms whose group is not 0
-        in `groups` (None for all), but for static ones unless `static`, and those of the body with
-        id `exclude`. `cutoff` is the largest distance if `lengths`, else the largest t.
+        A miss has -1, -1 and 0; normals are 0 unless `normals`. Rays hit geoms of the groups whose
+        item of `groups` (6,) is not 0, None for all; but no static ones unless `static`, and none
+        of the body `exclude`, an id. `cutoff` is the largest distance if `lengths`, else the
+        largest t.
         """
         if self._frames is None:
             raise ValueError("the geoms have no places yet: call follow(data) before rays are cast")
@@ -187,7 +188,7 @@ class ModelScene:
         """
         center, turn = place
         with np.errstate(divide="ignore", invalid="ignore"):
-            # The height above the plane, and its change.
+            # The change of the height above the plane, and the t at which it is 0.
             change = directions @ turn[:, 2]
             far = (center @ turn[:, 2] - origins @ turn[:, 2]) / change
             near = np.flatnonzero((change < 0.0) & (far >= 0.0) & (far < t) & (far <= limit))
@@ -221,7 +222,7 @@ def mj_ray(
 def _options(
     normal: Any = None, nray: int | None = None, cutoff: float = 1e10
 ) -> tuple[Any, int | None, float]:
-    """Return the last arguments of `mj_multiRay`, which are given by position or by name."""
+    """Return the last arguments of `mj_multiRay`, given by position or name, or their defaults."""
     return normal, nray, cutoff
 
 
@@ -239,7 +240,7 @@ def mj_multiRay(
     directions = np.asarray(vec, np.float64).reshape(-1, 3)[:nray]
     origins = np.broadcast_to(np.asarray(pnt, np.float64).reshape(1, 3), directions.shape)
     t, geom, n = world._cast(
-        origins, directions, geomgroup, flg_static, bodyexclude, cutoff, normal is not None
+        origins, directions, geomgroup, flg_static, bodyexclude, cutoff, normals=normal is not None
     )
     np.asarray(dist).reshape(-1)[: len(t)] = t
     if geomid is not None:
@@ -274,7 +275,7 @@ def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
 
 
 def _heights(model: Any, field: int) -> BVH:
-    """Return the tree of a height field, with the sides and the bottom of its base."""
+    """Return the tree of the height field `field`, an id, with the sides and bottom of its base."""
     rows, columns, begin = (
         int(a[field]) for a in (model.hfield_nrow, model.hfield_ncol, model.hfield_adr)
     )

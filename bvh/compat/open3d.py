@@ -266,7 +266,7 @@ class RaycastingScene:
     def _measure(
         self, query: Callable[..., ArrayLike], points: Given, nthreads: int, nsamples: int = 1
     ) -> Any:
-        """Return the number that a method of BVH gives for each point; `nsamples` must be odd."""
+        """Return the numbers of `query`, a method of BVH, for points; `nsamples` must be odd."""
         count = one_index("nsamples", nsamples)
         if count < 1 or count % 2 == 0:
             raise ValueError(f"nsamples must be odd and at least 1, got {count}")
@@ -293,7 +293,7 @@ def _rays_of_matrices(
     except np.linalg.LinAlgError:
         raise ValueError("intrinsic_matrix must have an inverse, got a singular one") from None
     width, height = whole_number("width_px", width_px, 0), whole_number("height_px", height_px, 0)
-    # The inverse of the rotation is its transpose.
+    # From the camera to the world: the inverse of a rotation is its transpose.
     turn = extrinsic[:3, :3].T
     pixels = np.ones((height, width, 3))
     pixels[..., 0] = np.arange(width) + 0.5
@@ -323,20 +323,20 @@ def _rays_of_view(
     if right is None:
         raise ValueError(f"up must not be zero or along the view, got {upward.tolist()}")
     width, height = whole_number("width_px", width_px, 0), whole_number("height_px", height_px, 0)
-    focal = 0.5 * width / math.tan(math.radians(float(angle)) / 2.0)
+    focal = 0.5 * width / math.tan(math.radians(float(angle)) / 2.0)  # in pixels
     intrinsic = np.array([[focal, 0.0, 0.5 * width], [0.0, focal, 0.5 * height], [0.0, 0.0, 1.0]])
     if focal == 0.0:
         return np.empty((height, 0, 6))
+    # A rotation alone, as origins are then set to the eye: by a matrix they would be rounded.
     extrinsic = np.eye(4)
     extrinsic[:3, :3] = right, np.cross(ahead, right), ahead
     rays = _rays_of_matrices(intrinsic, extrinsic, width, height)
-    # The eye itself: computed with the matrix, it would be rounded.
     rays[..., :3] = position
     return rays
 
 
 def _array(name: str, value: Given, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return an argument as float64, checked to have a shape; errors call it `name`."""
+    """Return the argument `name` as float64; raise a ValueError if it has another `shape`."""
     array = reals(name, plain(value))
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {array.shape}")

@@ -51,8 +51,8 @@ Answer = NumpyTensor | Any
 class InputRows:
     """Rays or points, the argument `name`, as rows of `width` numbers, float32 or else float64.
 
-    `flat` (n, width) are the checked rows, `shape` is the leading shape of the argument, `threads`
-    the number to use. Results get this shape, and are Tensors if the argument is one.
+    `flat` (n, width) are the checked rows of `value`, `shape` its leading shape, and `threads` the
+    number of threads to use. Results get this shape, and are Tensors if `value` is one.
     """
 
     def __init__(self, name: str, value: Given, width: int, nthreads: int) -> None:
@@ -62,7 +62,7 @@ class InputRows:
         if not isinstance(array, np.ndarray) or array.dtype not in REAL_TYPES or masked:
             array = reals(name, array)
         rows = array.view(np.ndarray)
-        if rows.shape == (0,):
+        if rows.shape == (0,):  # an empty list
             rows = rows.reshape(0, width)
         if rows.shape[-1:] != (width,):
             raise ValueError(f"{name} must have shape (..., {width}), got {rows.shape}")
@@ -75,7 +75,7 @@ class InputRows:
         parts = np.empty((2, len(self.flat), 3))
 
         def split(begin: int, end: int) -> None:
-            """Copy rays begin..end column by column, which is faster than rows of three."""
+            """Copy rays begin..end - 1 by columns, which is faster than by rows of three."""
             for column in range(6):
                 parts[column // 3, begin:end, column % 3] = self.flat[begin:end, column]
 
@@ -91,7 +91,7 @@ class InputRows:
         return self.shaped(narrowed(np.asarray(array).reshape(-1), self.dtype))
 
     def give(self, array: NDArray[Any]) -> Answer:
-        """Return an array as a Tensor if the input was one."""
+        """Return an array as a Tensor if the input was one, else as a `NumpyTensor`."""
         return given_like(array, self._like)
 
 
@@ -113,7 +113,10 @@ def plain(value: Any) -> ArrayLike:
 
 
 def given_like(array: NDArray[Any], *values: Any) -> Answer:
-    """Return an array as a Tensor if one of the values is one, on its device."""
+    """Return an array as a Tensor on the device of the first Tensor in `values`, if any is one.
+
+    Otherwise it is returned as a `NumpyTensor`.
+    """
     for value in values:
         if is_tensor(value):
             return type(value).from_numpy(array).to(value.device)
@@ -130,6 +133,7 @@ class CastSurface:
     """The tree over all geometries, and tables of its triangles, with a last row for misses."""
 
     def __init__(self, geometries: list[Geometry], threads: int) -> None:
+        """Build the tree of geometries, (vertices, faces) each."""
         # The tree shares the arrays of a single geometry.
         one = len(geometries) == 1
         columns = ([geometry[k] for geometry in geometries] for k in (0, 1))
@@ -151,6 +155,7 @@ class CastSurface:
         """Return ids, weights u and v and, if `normals`, unit normals of hits or closest points.
 
         The arrays have Open3D's names, and a row for each hit; misses have `INVALID_ID` and zeros.
+        Real numbers are of the type of the input `given`.
         """
         prim, *weights = (np.reshape(column, -1) for column in (result.prim_id, result.u, result.v))
         n, table = len(prim), None
@@ -164,13 +169,13 @@ class CastSurface:
             answers["primitive_normals"] = np.empty((n, 3), given.dtype)
 
         def fill(begin: int, end: int) -> None:
-            """Write the answers begin..end."""
+            """Write the rows begin..end - 1 of the answers."""
             part = slice(begin, end)
-            # With mode="wrap", -1 is the last row.
+            # A miss, -1, takes the last row of tables, by mode="wrap".
             rows = prim[part].astype(np.intp)
             if self._ids is None:
-                # Of one geometry: a shift by 31 makes 0 of ids and -1 of -1, whose bits are those
-                # of INVALID_ID.
+                # Of one geometry, number 0: a shift by 31 turns ids into 0, and leaves the -1 of a
+                # miss, whose bits are those of INVALID_ID.
                 np.right_shift(prim[part], 31, out=geometry[part].view(np.int32))
                 primitive[part] = prim[part].view(np.uint32)
             else:
@@ -186,14 +191,17 @@ class CastSurface:
         return answers
 
     def _unit_normals(self, dtype: np.dtype[Any], threads: int) -> Reals:
-        """Return the table (n + 1, 3) of unit normals by the winding, with zeros for a miss."""
+        """Return the unit normals of all n triangles by their winding, shape (n + 1, 3), cached.
+
+        The last row, zeros, is for misses. There is a table for each `dtype`.
+        """
         table = self._normals.get(dtype)
         if table is None:
             table = np.zeros((len(self.tree) + 1, 3), dtype)
             vertices, faces = self.tree.vertices, self.tree.faces
 
             def fill(begin: int, end: int) -> None:
-                """Write the normals of triangles begin..end."""
+                """Write the normals of triangles begin..end - 1."""
                 table[begin:end] = normals_of(vertices[faces[begin:end]])
 
             # Two threads may both fill a table with the same normals.

@@ -79,7 +79,10 @@ class Accessor:
         return result
 
     def thickness(self, method: Literal["ray", "sphere"] = "ray") -> NDArray[np.float64]:
-        """Return the least `BVH.thickness` in each cell, NaN for none; store it as "thickness"."""
+        """Return the least `BVH.thickness` in each cell, and store it as cell data "thickness".
+
+        It is measured by `method` at the middles of triangles; NaN for cells without any.
+        """
         tree = self.tree
         each, result = tree.thickness(method=method), np.full(self._mesh.n_cells, np.nan)
         # fmin ignores NaN.
@@ -89,9 +92,9 @@ class Accessor:
 
     @staticmethod
     def _written(points: Any, name: str, query: Any, options: dict[str, Any]) -> Any:
-        """Return a query's answer for points, or a data set in which the answer is stored.
+        """Return the answer of `query`, called with `options`, for an array of points.
 
-        The answer for its points becomes its point data `name`; `options` are the query's.
+        If `points` is a data set, the answer becomes its point data `name`, and it is returned.
         """
         if not isinstance(points, pv.DataSet):
             return query(points, **options)
@@ -114,9 +117,10 @@ class Accessor:
         self, origins: ArrayLike, directions: ArrayLike, first_point: bool = False,
         retry: bool = False,
     ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:  # fmt: skip
-        """As `pyvista.PolyData.multi_ray_trace`: points, rays and cells, ordered by ray and t.
+        """As `pyvista.PolyData.multi_ray_trace`: points (n, 3), rays (n,) and cells (n,) of hits.
 
-        With `first_point` only the first hit of each ray. `retry` has no effect.
+        They are ordered by ray and t. With `first_point`, only the first hit of each ray. `retry`
+        has no effect.
         """
         tree = self.tree
         if first_point:
@@ -183,5 +187,5 @@ class Accessor:
 
 
 def _tree_of(other: Any) -> BVH:
-    """Return the tree over another data set, kept by its accessor, or over any mesh."""
+    """Return the tree over `other`: of a data set, the tree of its accessor; else a new one."""
     return other.bvh.tree if isinstance(other, pv.DataSet) else BVH.from_mesh(other)

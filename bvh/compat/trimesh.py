@@ -55,8 +55,9 @@ class InsteadOfEmbree(RayMeshIntersector):
     ) -> Found:  # fmt: skip
         """Find the faces that rays hit; as in `RayMeshIntersector.intersects_id`."""
         if is_flag(max_hits):
-            # A flag here is multiple_hits, in the order of the r-tree class.
-            return self._hits(ray_origins, ray_directions, multiple_hits, max_hits, None)
+            # The order of the r-tree class, (return_locations, multiple_hits), without a limit.
+            locate, multiple = multiple_hits, max_hits
+            return self._hits(ray_origins, ray_directions, locate, multiple, limit=None)
         return self._hits(ray_origins, ray_directions, return_locations, multiple_hits, max_hits)
 
 
@@ -149,17 +150,20 @@ def _replace_all() -> None:
 
 
 def _replace(owner: object, name: str, new: object) -> None:
-    """Replace the attribute `name` of a class or module, and store its old value in `_patches`."""
+    """Set the attribute `name` of a class or module to `new`; note the old value in `_patches`."""
     _patches.append((owner, name, vars(owner).get(name)))
     setattr(owner, name, new)
 
 
 def _forwarding(name: str, original: Method) -> Method:
-    """Return a method of trimesh's class that calls method `name` of the caster's replacement."""
+    """Return a method to take the place of `original`, the method `name` of a caster of trimesh.
+
+    It calls the method of the caster's replacement, if it has one.
+    """
 
     @functools.wraps(original)
     def method(caster: object, *args: object, **kwargs: object) -> object:
-        """Call the method of the caster's replacement, or `original` if the caster has none."""
+        """Call the method of the caster's replacement, or else `original`."""
         replacement = _replacement(caster)
         if replacement is caster:
             return original(caster, *args, **kwargs)
@@ -173,7 +177,7 @@ def _contains_points(original: Method) -> Method:
 
     @functools.wraps(original)
     def contains_points(intersector: object, *args: Any, **kwargs: Any) -> object:
-        """Call the method of a replacement with `points`, the first argument, or `original`."""
+        """Test `points`, the second argument, by an intersector of ours, else by `original`."""
         if not isinstance(intersector, RayMeshIntersector):
             return original(intersector, *args, **kwargs)
         return intersector.contains_points(kwargs["points"] if "points" in kwargs else args[0])
@@ -208,6 +212,7 @@ def _set_ray(mesh: trimesh.Trimesh, value: object) -> None:
     # `_ray` finds the replacement again.
     for original, kind in tuple(_replacements.items()):
         if isinstance(value, RayMeshIntersector) and type(value) is kind:
+            # Only the Embree class takes `scale_to_box`.
             options = (value._scale_to_box,) if kind is InsteadOfEmbree else ()
             value = original(value.mesh, *options)
             break

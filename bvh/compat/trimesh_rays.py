@@ -85,10 +85,10 @@ class RayMeshIntersector:
         1 if there is no fifth. If only a third is given, it is `return_locations`.
         """
         if is_flag(max_hits) or not (is_flag(multiple_hits) or multiple_hits in (0, 1, None)):
-            # A number here is max_hits, in the order of the Embree class; 0 and 1 only if another
-            # flag comes last.
-            limit, last = multiple_hits, max_hits
-            return self._hits(ray_origins, ray_directions, bool(last), return_locations, limit)
+            # The order of the Embree class: its limit is a number above 1 in the place of
+            # `multiple_hits`; or any number, if a flag follows it.
+            multiple, limit, locate = return_locations, multiple_hits, bool(max_hits)
+            return self._hits(ray_origins, ray_directions, locate, multiple, limit)
         return self._hits(ray_origins, ray_directions, return_locations, multiple_hits, max_hits)
 
     def intersects_location(
@@ -101,8 +101,9 @@ class RayMeshIntersector:
         accurate to some units in the last place of the face's coordinates, however far away the
         origin is; the face is the lowest of those at that point.
         """
-        # With locations (True).
-        face, ray, *points = self._hits(ray_origins, ray_directions, True, multiple_hits, max_hits)
+        locate = True
+        hits = self._hits(ray_origins, ray_directions, locate, multiple_hits, max_hits)
+        face, ray, *points = hits
         return points[0], ray, face
 
     def intersects_first(
@@ -147,7 +148,7 @@ class RayMeshIntersector:
         tree, o, d = self._cast(origins, directions)
         if limit is not None:
             limit = whole_number("max_hits", limit)
-        keep: Any = slice(None)  # All hits, or a mask of those that are returned.
+        keep: Any = slice(None)  # which hits are returned: all, or those in a mask
         if not multiple:
             nearest = tree.closest_hit(o, d)
             ray = np.flatnonzero(nearest.mask)
@@ -165,8 +166,8 @@ class RayMeshIntersector:
         ray, face = ray[keep].astype(np.int64), hits.prim_id[keep].astype(np.int64)
         if not locate:
             return face, ray
-        # Unlike `hits.position` this is exact on faces of constant x, y or z; a coordinate that the
-        # ray does not change is the origin's.
+        # v0 + u (v1 - v0) + v (v2 - v0): unlike `hits.position` exact on faces of constant x, y or
+        # z. A coordinate that the ray does not change is the origin's.
         corners, u, v = tree.vertices[tree.faces[face]], hits.u[keep, None], hits.v[keep, None]
         a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -185,12 +186,12 @@ def is_flag(value: object) -> bool:
 
 
 def _nearest(ray: Ids, keep: NDArray[np.bool_], limit: int) -> NDArray[np.bool_]:
-    """Return a mask of the first `limit` hits of each ray, of the hits in the mask `keep`.
+    """Return the mask `keep` (h,) of hits with only the first `limit` hits of each ray left True.
 
-    `ray` has the ray of each hit, in ascending order.
+    `ray` (h,) has the ray of each hit, in ascending order.
     """
     chosen = np.flatnonzero(keep)
-    # The place, in `chosen`, of the first hit of the same ray.
+    # For each hit in `chosen`, the place there of the first hit of its ray.
     first = np.searchsorted(ray[chosen], ray[chosen])
     result = np.zeros(len(ray), np.bool_)
     result[chosen[np.arange(len(chosen)) - first < limit]] = True

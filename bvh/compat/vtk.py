@@ -73,9 +73,10 @@ class CellLocator:
         return int(bool(hit))
 
     def FindClosestPoint(self, x: Any, closest: Any, *out: Any) -> None:
-        """Find the nearest point: ``(x, closestPoint, [cell,] cellId, subId, dist2)``.
+        """Find the nearest point to `x`: ``(x, closestPoint, [cell,] cellId, subId, dist2)``.
 
-        The list is filled, and the references set: subId to 0, dist2 to the squared distance.
+        The list `closest` is filled, and the references in `out` are set: cellId, subId to 0, dist2
+        to the squared distance. A `cell` is ignored.
         """
         tree = self.tree
         near = tree.closest_point(np.asarray(x, np.float64))
@@ -116,9 +117,9 @@ class OBBTree(CellLocator):
 
 
 def _write_crossings(tree: BVH, start: Any, end: Any, points: Any, cells: Any) -> bool | None:
-    """Write the crossings of a segment to vtkPoints and vtkIdList, each of which may be None.
+    """Write the crossings of the segment from `start` to `end` to vtkPoints and a vtkIdList.
 
-    Return whether the first one is from the front; None if there is none.
+    Either may be None. Return whether the first crossing is from the front; None if there is none.
     """
     hits, faces = crossings(tree, start, end)
     if points is not None:

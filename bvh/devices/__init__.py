@@ -12,7 +12,9 @@ Each file imports only from those above it.
 | `exchange.py` | Arrays in and out of devices, in the library of the caller |
 | `layout.py` | The arrays of trees and scenes on a device, made from those for CPUs |
 | `stages/` | Rays and points in stages: float32 search, decisions, measures, exact sums |
+| `building.py` | Nodes: built over faces or over the leaves of a scene, and refitted |
 | `rebuilding.py` | Refits and rebuilds of trees whose vertices have moved on a device |
+| `instances.py` | Leaves of a scene: their maps, inverses and boxes, and the top over them |
 | `transfers.py` | What calls share; arrays of numpy in and out, in chunks, by memory that is kept |
 | `calls.py` | Queries of rays and points; the CPU answers what kernels leave open |
 | `sight_lines.py` | Lines of sight, which are rays between pairs of points |

@@ -24,7 +24,7 @@ from bvh.runtime.arguments import ALL_BITS, Cull, EdgeRule, cull_code, thread_co
 wp.set_module_options(OPTIONS)
 
 Answer = TypeVar("Answer")
-# Arguments of queries: the field of `DeviceRays`, and its type. Points are origins of rays.
+# The arguments of queries by name: the field of `DeviceRays` that has them, and the type of items.
 RAYS = {
     "origins": ("origins", wp.vec3d), "directions": ("directions", wp.vec3d),
     "t_min": ("t_min", wp.float64), "t_max": ("t_max", wp.float64), "mask": ("mask", wp.int32),
@@ -47,9 +47,12 @@ COUNTS: Kinds = {"counts": wp.int64}
 
 
 class RayCall(Call):
-    """A query of rays (origins, directions, t_min, t_max, mask), as the caller gave them."""
+    """A query of `rays` (origins, directions, t_min, t_max, mask), as the caller gave them.
 
-    # Arguments of `Call`.
+    `owner` is a `DeviceObject`; `cull` and `edges` are as of `BVH.count_hits`.
+    """
+
+    # As of `Call`.
     arguments: ClassVar[dict[str, tuple[str, Any]]] = RAYS
     batch: ClassVar[Callable[..., Any]] = staticmethod(ray_batch)
 
@@ -74,12 +77,13 @@ class RayCall(Call):
         return self._answers(marks.COUNT, COUNTS)["counts"]
 
     def listed(self, limit: int | None) -> AllHits:
-        """Return all hits of the rays, or the first `limit` of each: count first, then list."""
+        """Return all hits of the rays or, unless `limit` is None, the first `limit` of each."""
+        # The rays are traced twice: first to count hits, which tells how long the lists are.
         self.limit = None if limit is None else whole_number("max_hits", limit)
         counts = np.ravel(on_host(self.counts()))
         counts = counts if self.limit is None else np.minimum(counts, self.limit)
         offsets = np.r_[0, np.cumsum(counts)]
-        # The counts have added their undecided rays, and left `count` as that of their last chunk.
+        # The counts have added undecided rays, and left the size of their last chunk as `count`.
         self.owner.undecided, self.count = 0, len(counts)
         columns = self.columns(self.names, lambda part: self._lists(part, offsets), offsets)
         shared = wp.array(offsets, dtype=wp.int64, device=self.device)
@@ -87,28 +91,31 @@ class RayCall(Call):
         return self._located(AllHits, columns | {"shape": self.shape})
 
     def _located(self, kind: type[Answer], columns: dict[str, Any]) -> Answer:
-        """Return hits, an object of class `kind`, which can compute positions and normals."""
+        """Return hits of a class `kind` with these columns, which can compute their positions."""
         hits = kind(**columns)
         vars(hits)["_source"] = self.owner._hit_source()
         return hits
 
     def _answers(self, goal: int, kinds: Kinds) -> dict[str, Any]:
-        """Return columns with one answer a ray, in the query mode `goal`."""
+        """Return the columns `kinds` with one answer a ray, for a query mode `goal` of `marks`."""
         return self.columns(kinds, lambda _: self._traced(goal, self.empty(kinds, self.count)))
 
     def _lists(self, part: slice, offsets: NDArray[np.int64]) -> Any:
-        """List the hits of a range of rays; return the columns of the result.
+        """List the hits of a range of rays; return them as a `Columns`.
 
         In the lists of all rays, ray i has the rows from offsets[i] up to offsets[i + 1].
         """
         begins = offsets[part.start : part.stop + 1] - offsets[part.start]
-        # Hits are sorted by their leaves, even if no result has them.
+        # Hits at the same t are sorted by leaf, so lists have this column even in a single tree.
         result = self.empty(self.names | {"leaf": wp.int32}, int(begins[-1]))
         result.offsets = wp.array(begins, dtype=wp.int64, device=self.device)
         return self._traced(marks.LIST, result, begins)
 
     def _traced(self, goal: int, result: Any, begins: NDArray[np.int64] | None = None) -> Any:
-        """Fill the columns of a result; with lists, ray i has the rows from begins[i] on."""
+        """Fill and return `result`, a `Columns`, for the query mode `goal`.
+
+        If hits are listed, ray i has the rows from begins[i] up to begins[i + 1].
+        """
         self.query.goal = goal
         undecided = rows = self.trace(result, self.rays, self.query)
         if begins is not None:
@@ -118,10 +125,9 @@ class RayCall(Call):
         return result
 
     def _by_cpu(self, goal: int, undecided: NDArray[np.int32]) -> dict[str, Any]:
-        """Return the columns of the undecided rays, as the CPU answers them."""
+        """Return the CPU's answers, by column, for the rays with indices `undecided`."""
         names = ("origins", "directions", "t_min", "t_max")
         rays: dict[str, Any] = {name: self.selected(name, undecided) for name in names}
-        rays["origins"] = np.broadcast_to(rays["origins"], (len(undecided), 3))
         # Without a mask, if all bits are set, a query is faster.
         bits = self.selected("mask", undecided).view(np.uint32)
         rays |= {"mask": None if (bits == ALL_BITS).all() else bits, "cull": self.cull}
@@ -136,7 +142,7 @@ class RayCall(Call):
         return {name: getattr(hits, name) for name in self.names}
 
 
-# Components of directions next to an axis: along it, and along the next two.
+# A direction close to an axis, in general position: components along it and the next two axes.
 AHEAD, ACROSS, ASLANT = (wp.float64(x) for x in ASIDE)
 
 
@@ -145,7 +151,10 @@ def point_out(
     lower: wp.vec3d, upper: wp.vec3d, points: wp.array(dtype=wp.vec3d),
     directions: wp.array(dtype=wp.vec3d),
 ):  # fmt: skip
-    """Write for each point the direction, of six close to the axes, that leaves the box soonest."""
+    """Write for each point the direction, of six close to the axes, that leaves the box soonest.
+
+    The box lower..upper is that of the mesh: rays that leave it soon meet few triangles.
+    """
     i = wp.tid()
     to_lower, to_upper = points[i] - lower, upper - points[i]
     best, axis, sign = wp.float64(INF), int(0), wp.float64(-1.0)
@@ -164,9 +173,10 @@ def point_out(
 def note_inside(
     turn: int, found: Columns, directions: wp.array(dtype=wp.vec3d), inside: wp.array(dtype=wp.bool)
 ):  # fmt: skip
-    """Write at turn 0 which points are inside, by parity; later add those on a face, `truth`.
+    """Write to `inside` which points are inside: at turn 0 those whose rays hit an odd number.
 
-    Later turns also permute the components of directions for the next turn.
+    Later turns add points on a face, whose rays hit anything, as found.truth says, and rotate the
+    components of `directions` for the next turn.
     """
     i = wp.tid()
     if turn == 0:
@@ -179,7 +189,7 @@ def note_inside(
 
 @wp.kernel
 def negate_inside(distance: wp.array(dtype=wp.float64), inside: wp.array(dtype=wp.bool)):
-    """Negate distances of points inside, except 0 and infinite ones."""
+    """Negate the distances of points that are `inside`, except 0, infinite ones and NaN."""
     i = wp.tid()
     d = distance[i]
     if inside[i] and d > ZERO and d < INF:
@@ -187,7 +197,10 @@ def negate_inside(distance: wp.array(dtype=wp.float64), inside: wp.array(dtype=w
 
 
 class PointCall(Call):
-    """A query of points, within `limits` of distances, among faces with a bit of `mask`."""
+    """A query of points by `owner`, a `DeviceBVH`, within the largest distances `limits`.
+
+    Faces count if they share a bit with `mask`; None has all bits.
+    """
 
     def __init__(self, owner: Any, points: Any, limits: Any, mask: int | None) -> None:
         self.mask, bits = mask, one_mask(mask)
@@ -203,36 +216,32 @@ class PointCall(Call):
         return ClosestPoints(**self.columns(NEAREST, lambda _: self._nearest(NEAREST)))
 
     def distances(self) -> Any:
-        """Return distances."""
+        """Return the distances of the points from the surface."""
         return self.columns(DISTANCES, lambda _: self._nearest(DISTANCES))["distance"]
 
     def inside(self) -> Any:
-        """Return which points are inside or on the surface."""
+        """Return for each point whether it is inside or on the surface."""
         return self.columns(TRUTH, lambda _: self._inside(surface=True))["truth"]
 
     def signed(self) -> Any:
-        """Return signed distances."""
+        """Return the distances of the points from the surface, negative inside."""
         return self.columns(DISTANCES, lambda _: self._signed())["distance"]
 
     def _signed(self) -> Any:
-        """Return a `Columns` with signed distances, negative inside."""
+        """Return a `Columns` with the distances of the present chunk, negative inside."""
         result, within = self._nearest(DISTANCES), self._inside(surface=False)
         self.launch(negate_inside, result.distance, within.truth)
         return result
 
-    def _points(self, undecided: NDArray[np.int32]) -> NDArray[np.float64]:
-        """Return some of the points."""
-        return np.broadcast_to(self.selected("origins", undecided), (len(undecided), 3))
-
     def _nearest(self, kinds: Kinds) -> Any:
-        """Return a `Columns` with the columns `kinds` of closest points."""
+        """Return a `Columns` of the present chunk with columns `kinds` of closest points."""
         result, query = self.empty(kinds, self.count), RayQuery()
         query.goal = marks.NEAREST
         undecided = self.trace(result, self.rays, query)
 
         def by_cpu() -> dict[str, Any]:
-            limits = self.selected("t_max", undecided)
-            near = self.host.closest_point(self._points(undecided), limits, mask=self.mask)
+            points, limits = (self.selected(name, undecided) for name in ("origins", "t_max"))
+            near = self.host.closest_point(points, limits, mask=self.mask)
             return {name: getattr(near, name) for name in kinds}
 
         self.settle(result, undecided, by_cpu, undecided)
@@ -251,8 +260,8 @@ class PointCall(Call):
         rays.origins, rays.mask = self.rays.origins, self.rays.mask
         rays.directions = wp.empty(self.count, dtype=wp.vec3d, device=self.device)
         self.launch(point_out, *corners, rays.origins, rays.directions)
-        # First parity; then, by rays of length 0, whether points are on a face. Such a ray misses a
-        # face that it lies in, but no face contains three directions.
+        # At turn 0 parity; in later ones rays with t = 0 alone, which hit faces that a point is on.
+        # Such a ray misses a face that it is parallel to, but no face is parallel to three rays.
         for turn in range(4 if surface else 1):
             limits = (0.0, 0.0) if turn else (SMALLEST, np.inf)
             rays.t_min, rays.t_max = (one_number(t, wp.float64, self.device.alias) for t in limits)
@@ -262,7 +271,7 @@ class PointCall(Call):
 
         def by_cpu() -> dict[str, Any]:
             target = point_target(self.host, "contains", self.mask)
-            points = self._points(undecided)
+            points = self.selected("origins", undecided)
             return {"truth": target.inside(points, thread_count(None), surface=surface)}
 
         self.settle(result, undecided, by_cpu, undecided)

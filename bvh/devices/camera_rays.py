@@ -16,10 +16,14 @@ HALF = wp.float64(0.5)
 
 @wp.kernel
 def _fill(
-    width: int, ratio: wp.float64, centre: wp.vec2d, step_x: wp.vec3d, step_y: wp.vec3d,
+    ratio: wp.float64, centre: wp.vec2d, step_x: wp.vec3d, step_y: wp.vec3d,
     start: wp.vec3d, rays: wp.array2d(dtype=wp.vec3d),
 ):  # fmt: skip
-    """Write rays[row, column]: directions, or origins of parallel rays, as `Camera.ray` does."""
+    """Write (a step_x + b step_y) + start to rays[row, column], as `Camera.ray` computes it.
+
+    (a, b) is the middle of the pixel over `ratio`, minus `centre`. With `start` the direction
+    forward these are directions of rays, with the eye they are origins of parallel rays.
+    """
     j, i = wp.tid()
     right = (wp.float64(i) + HALF) / ratio - centre[0]
     down = (wp.float64(j) + HALF) / ratio - centre[1]
@@ -27,9 +31,10 @@ def _fill(
 
 
 def camera_rays(camera: Any, device: Any) -> tuple[Any, Any]:
-    """Return (origins, directions) of a camera's rays on a device, (height, width) vectors.
+    """Return (origins, directions) of a camera's rays, arrays of Warp on a device.
 
-    What all rays share has one item: the origin, or the direction of an orthographic camera.
+    The directions are (height, width) vectors, and there is one origin; for an orthographic camera
+    it is the other way round.
     """
     there = device_of(device)
     shape = camera.height, camera.width
@@ -38,7 +43,7 @@ def camera_rays(camera: Any, device: Any) -> tuple[Any, Any]:
     if not camera.perspective:
         start, same = same, start
     vectors = (wp.vec3d(*v) for v in (camera.step_x, camera.step_y, start))
-    inputs = [camera.width, camera.pixel_ratio, wp.vec2d(*camera.centre), *vectors, moved]
+    inputs = [camera.pixel_ratio, wp.vec2d(*camera.centre), *vectors, moved]
     wp.launch(_fill, shape, inputs=inputs, device=there)
     others = wp.array([same], dtype=wp.vec3d, device=there)
     return (others, moved) if camera.perspective else (moved, others)

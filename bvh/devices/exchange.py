@@ -25,7 +25,7 @@ def is_on_device(value: object) -> bool:
 
 
 def library_of(*values: object) -> Any:
-    """Return the first argument that is not numpy's, as answers are in its library; else None."""
+    """Return the first argument that is on a device, in whose library answers are; else None."""
     return next((value for value in values if is_on_device(value)), None)
 
 
@@ -37,7 +37,7 @@ def _torch(value: object) -> Any:
 
 @contextmanager
 def stream_of(like: Any, device: Any) -> Iterator[None]:
-    """Run a block on the current stream of a library, if it has streams."""
+    """Run a block of code on PyTorch's current stream if `like` is its tensor, on a GPU."""
     torch = _torch(like)
     if torch is not None and device.is_cuda:
         with wp.ScopedStream(wp.stream_from_torch(torch.cuda.current_stream(device.ordinal))):
@@ -48,16 +48,16 @@ def stream_of(like: Any, device: Any) -> Iterator[None]:
 
 @functools.cache
 def numpy_type(dtype: Any) -> tuple[Any, tuple[int, ...]]:
-    """Return (scalar type of numpy, shape of an item) of a type of Warp: () for numbers."""
+    """Return (numpy's type of the scalars, shape of an item) of Warp's `dtype`: () for numbers."""
     scalar = getattr(dtype, "_wp_scalar_type_", dtype)
     return wp.dtype_to_numpy(scalar), tuple(getattr(dtype, "_shape_", ()))
 
 
 def read(name: str, value: Any, device: Any, dtype: Any) -> tuple[Any, tuple[int, ...]]:
-    """Return (array, leading shape) of an argument; the array is Warp's, on `device` and flat.
+    """Return (array, leading shape) of the argument `name`: a flat array of Warp on `device`.
 
-    Its items are of Warp's type `dtype`. Memory is shared where type and layout allow it.
-    A TypeError or ValueError names an argument of the wrong kind or shape.
+    Its items are of Warp's type `dtype`, numbers or vectors. It shares the memory of `value` where
+    type and layout allow it. A TypeError or ValueError names an argument of wrong kind or shape.
     """
     kind, item = numpy_type(dtype)
     if not is_on_device(value):
@@ -87,12 +87,12 @@ def read(name: str, value: Any, device: Any, dtype: Any) -> tuple[Any, tuple[int
 
 @functools.lru_cache(maxsize=64)
 def one_number(value: float, dtype: Any, device: str) -> Any:
-    """Return an array of one number; it is cached, as most calls have the same, so only read it."""
+    """Return an array of one number on a device. Never write to it: it is kept for other calls."""
     return wp.array([value], dtype=dtype, device=device)
 
 
 def seen_as(array: Any, dtype: Any, *shape: int) -> Any:
-    """Return the memory of an array as another array, of a type and shape."""
+    """Return an array of another type and shape on the memory of an array of Warp."""
     view = wp.array(ptr=array.ptr, dtype=dtype, shape=shape, device=array.device, copy=False)
     # A view of memory must keep its owner alive.
     view._keep = array
@@ -100,7 +100,7 @@ def seen_as(array: Any, dtype: Any, *shape: int) -> Any:
 
 
 def _imported(name: str, value: Any) -> Any:
-    """Return an array of another library as one of Warp that shares its memory."""
+    """Return the argument `name`, an array of another library, as one of Warp on its memory."""
     try:
         if _torch(value) is not None:
             return wp.from_torch(value.detach(), requires_grad=False)
@@ -112,16 +112,21 @@ def _imported(name: str, value: Any) -> Any:
 
 
 def _leading(name: str, shape: tuple[int, ...], item: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a shape without the axis of vectors, which must have their length."""
+    """Return the shape of the argument `name` without its last axis if items are vectors.
+
+    `item` is the shape of an item: () for numbers. A ValueError names an argument whose last axis
+    is not as long as vectors are.
+    """
     if item and shape[-1:] != item:
         raise ValueError(f"{name} must have shape (..., {item[0]}), got {shape}")
     return tuple(shape[:-1] if item else shape)
 
 
 def given(array: Any, shape: tuple[int, ...], like: Any) -> Any:
-    """Return an answer, a flat array of Warp, with a leading shape, in the library of `like`.
+    """Return an answer, a flat array of Warp, with leading shape `shape`, in the library of `like`.
 
-    Vectors become rows in other libraries than Warp. None is numpy, where shape () gives a number.
+    Vectors become rows in other libraries than Warp. For `like` None it is an array of numpy, or a
+    number if the shape is ().
     """
     # Warp has no arrays without axes.
     if isinstance(like, wp.array):

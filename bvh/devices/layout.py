@@ -9,7 +9,7 @@ builder has split.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 import numpy as np
 import warp as wp
@@ -22,9 +22,6 @@ from bvh.tree.build import in_full
 from bvh.tree.frame import FrameView
 from bvh.tree.primitives import Triangles
 
-if TYPE_CHECKING:
-    from bvh.scene.scene_view import SceneView
-
 # Entries of a stack. Deeper trees are answered on the CPU.
 STACK = 96
 
@@ -33,8 +30,9 @@ STACK = 96
 class Part:
     """A tree among those of a target: its root, its frame, and where its faces begin.
 
-    Local coordinates are (x - centre) * 2**exponent, at most `bound` in size. `lower` and `upper`
-    are the corners of its box in them; `farthest` is the largest coordinate in the world.
+    Local coordinates are (x - centre) * 2**exponent; their absolute values are at most `bound`.
+    `lower` and `upper` are the local corners of its box; `farthest` is the largest absolute
+    coordinate before that.
     """
 
     centre: wp.vec3d
@@ -45,10 +43,10 @@ class Part:
     farthest: wp.float64
     root: wp.int32  # a node, or the first triangle if it is a leaf
     count: wp.int32  # of triangles if the root is a leaf, else 0
-    first_face: wp.int32
-    is_empty: wp.int32
+    first_face: wp.int32  # the row of its face 0 in `Target.faces`
+    is_empty: wp.int32  # 1 if it has no valid triangle
     depth: wp.int32  # levels of nodes
-    nodes: wp.int32  # their number
+    nodes: wp.int32  # number of nodes
 
 
 @wp.struct
@@ -56,7 +54,7 @@ class Target:
     """A tree, or a scene of trees, on a device, as `wp.func` take it.
 
     All trees lie one after the other in the same arrays. A scene also has leaves, each a tree under
-    a map, and a tree over their boxes, the top, whose triangles are leaves.
+    a map, and before all trees the top, a tree over the boxes of leaves (see `instances`).
     """
 
     # (nodes, 3), by axis: lower and upper of the left child, lower and upper of the right one.
@@ -68,19 +66,20 @@ class Target:
     # triangle is in several leaves, negative for the last of a leaf.
     triangles: wp.array2d(dtype=wp.vec4)
     ids: wp.array(dtype=wp.int32)  # the face of each triangle, or the leaf in the top
-    # Groups of each triangle, all bits without groups; of leaves in the top, 0 for a node's last.
+    # The bits of each triangle that masks select, all without groups; not used in the top.
     bits: wp.array(dtype=wp.int32)
     vertices: wp.array(dtype=wp.vec3d)
     faces: wp.array(dtype=wp.vec3i)
     parts: wp.array(dtype=Part)
     top: Part
-    depth: wp.int32  # of the top, and of the deepest tree of leaves
+    depth: wp.int32  # levels of the top, and of the deepest tree of leaves below it
     is_scene: wp.int32
     probe: wp.vec2d  # a number whose square is no double, and that rounded (see `is_contracted`)
     part_of: wp.array(dtype=wp.int32)  # of each leaf
     maps: wp.array2d(dtype=wp.vec4d)  # (leaves, 3): rows of maps from a tree to the world
-    inverses: wp.array2d(dtype=wp.vec4d)
-    reach: wp.array(dtype=wp.vec3d)  # largest absolute coordinates of each leaf's box
+    inverses: wp.array2d(dtype=wp.vec4d)  # rows of the inverse maps, each number within an ulp
+    leaf_boxes: wp.array2d(dtype=wp.vec3d)  # (leaves, 2): corners in the world, lower and upper
+    reach: wp.array(dtype=wp.vec3d)  # the largest absolute coordinates of each leaf's box
     masks: wp.array(dtype=wp.int32)
     owners: wp.array(dtype=wp.int32)  # the instance of each leaf
 
@@ -96,15 +95,15 @@ COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
 def columns_of(
     arrays: TreeArrays, before: Mapping[str, int]
 ) -> tuple[Any, dict[str, NDArray[Any]]]:
-    """Return (part, columns) of a tree over triangles, or of that over the leaves of a scene.
+    """Return (part, columns) of a tree over triangles, a `Part` and arrays by name.
 
-    `columns` has the tree's rows of the arrays of a `Target`, by name; `before` has the number of
-    rows in each of these arrays that belong to trees before it.
+    `columns` are the tree's rows of arrays of a `Target`; `before` has the numbers of rows that lie
+    before them there.
     """
-    rows, primitives = arrays.nodes.ids, arrays.primitives
+    rows, primitives = arrays.nodes.ids, cast(Triangles, arrays.primitives)
     bits = arrays.face_bits if len(arrays.face_bits) else np.full(rows.shape, -1, np.int32)
     lost = (rows < 0).all(axis=1)
-    if isinstance(primitives, Triangles) and lost.any():
+    if lost.any():
         # A leaf needs a triangle: one without any has face 0, with no bits, so that no ray hits it.
         rows, bits = rows.copy(), np.where(lost[:, None], 0, bits)
         rows[lost, 0] = 0
@@ -117,32 +116,31 @@ def columns_of(
     part.centre = wp.vec3d(*view.centre)
     part.lower, part.upper = (wp.vec3d(*row) for row in view.box)
     part.exponent, part.bound, part.farthest = int(view.exponent), view.bound, view.farthest
-    columns: dict[str, NDArray[Any]] = {
-        "boxes": boxes, "children": children, "ids": rows[used], "bits": bits[used],
-    }  # fmt: skip
-    # The last primitive of each leaf, from the pairs (first, count) of children and of the root.
+    triangles = side_by_side(in_full(arrays).groups, rows, len(primitives.faces))
+    # The last triangle of each leaf, from the pairs (first, count) of children and of the root.
     pairs = np.concatenate([children.reshape(-1, 2), root[None]])
-    last = pairs[pairs[:, 1] > 0].sum(axis=1) - 1 - first
-    if isinstance(primitives, Triangles):
-        triangles = side_by_side(in_full(arrays).groups, rows, len(primitives.faces))
-        triangles[last, 2, 3] *= -1
-        columns["triangles"], columns["vertices"] = triangles, primitives.points
-        columns["faces"] = primitives.faces + before["vertices"]
-    else:
-        # Marks of the top have no column of their own.
-        columns["bits"][last] = 0
-    return part, columns
+    triangles[pairs[pairs[:, 1] > 0].sum(axis=1) - 1 - first, 2, 3] *= -1
+    return part, {
+        "boxes": boxes, "children": children, "triangles": triangles, "ids": rows[used],
+        "bits": bits[used], "vertices": primitives.points,
+        "faces": primitives.faces + before["vertices"],
+    }  # fmt: skip
 
 
-def target_on(trees: Sequence[TreeArrays], device: Any) -> Any:
-    """Return a `Target` with trees on a device, of which the last is the top, or the only one.
+def target_on(trees: Sequence[TreeArrays], device: Any, leaves: int | None = None) -> Any:
+    """Return a `Target` with trees over triangles on a device: a tree, or a scene of `leaves`.
 
-    Arrays of a scene's leaves are still empty (see `place_leaves`).
+    Without `leaves` there is one tree, which is the top. Otherwise the target begins with room for
+    a top over that many leaves, and arrays of the leaves are still empty (see `instances`).
     """
+    room = {"boxes": max(leaves - 1, 0), "ids": leaves} if leaves is not None else {}
+    room |= {"children": room.get("boxes", 0), "bits": room.get("ids", 0)}
     rows = {
-        name: [np.empty((0, *shape), numpy_type(dtype)[0])]
+        name: [np.zeros((room.get(name, 0), *shape), numpy_type(dtype)[0])]
         for name, (dtype, shape) in COLUMNS.items()
     }
+    # Triangles are indexed as ids are.
+    rows["triangles"][0] = np.zeros((room.get("ids", 0), 3, 4), np.float32)
     target, parts = Target(), []
     for arrays in trees:
         part, columns = columns_of(arrays, {name: sum(map(len, rows[name])) for name in rows})
@@ -153,50 +151,9 @@ def target_on(trees: Sequence[TreeArrays], device: Any) -> Any:
         column = np.concatenate(some, dtype=some[0].dtype, casting="unsafe")
         setattr(target, name, wp.array(column, dtype=COLUMNS[name][0], device=device))
     target.probe = wp.vec2d(1.0 + 2.0**-30, (1.0 + 2.0**-30) ** 2)
-    target.parts, target.top = wp.array(parts, dtype=Part, device=device), parts[-1]
-    target.depth = int(parts[-1].depth) + max((int(part.depth) for part in parts[:-1]), default=0)
+    target.is_scene = int(leaves is not None)
+    if leaves is None:
+        target.top = parts[0]
+    target.parts = wp.array(parts, dtype=Part, device=device)
+    target.depth = max((int(part.depth) for part in parts), default=0)
     return target
-
-
-def scene_on(view: SceneView, device: Any) -> Any:
-    """Return the `Target` of a scene of trees over triangles on a device."""
-    target = target_on([*view.trees, view.tlas.arrays], device)
-    target.is_scene = 1
-    place_leaves(target, view, device)
-    return target
-
-
-def move_leaves(target: Any, view: SceneView, device: Any) -> bool:
-    """Write the top of a scene and its leaves as they are now.
-
-    Return False, with nothing written, if the new top has other numbers of nodes or leaves.
-    """
-    # The top is the last tree in all arrays. A binary tree over boxes has one node less than boxes,
-    # whatever its shape, so usually the new top fits.
-    nodes, count = int(target.top.nodes), len(view.tlas.arrays.nodes.ids)
-    begin, first = target.boxes.shape[0] - nodes, target.ids.shape[0] - count
-    places = {"boxes": begin, "children": begin, "ids": first, "bits": first}
-    top, columns = columns_of(view.tlas.arrays, {**places, "faces": int(target.top.first_face)})
-    if int(top.nodes) != nodes or columns["ids"].shape != (count,):
-        return False
-    for name, begin in places.items():
-        fresh = wp.array(columns[name], dtype=COLUMNS[name][0], device=device)
-        if len(fresh):
-            wp.copy(getattr(target, name)[begin : begin + len(fresh)], fresh)
-    target.depth += int(top.depth) - int(target.top.depth)
-    target.top = top
-    place_leaves(target, view, device)
-    return True
-
-
-def place_leaves(target: Any, view: SceneView, device: Any) -> None:
-    """Write the arrays of a scene's leaves as they are now, from `part_of` to `owners`."""
-    # A leaf without a box has NaN there.
-    with np.errstate(invalid="ignore"):
-        reach = np.abs(view.tlas.boxes.reshape(-1, 2, 3)).max(axis=1)
-    for name, array, dtype in (
-        ("part_of", view.tree_of, wp.int32), ("maps", view.maps.reshape(-1, 3, 4), wp.vec4d),
-        ("inverses", view.inverses.reshape(-1, 3, 4), wp.vec4d), ("reach", reach, wp.vec3d),
-        ("masks", view.masks, wp.int32), ("owners", view.owners, wp.int32),
-    ):  # fmt: skip
-        setattr(target, name, wp.array(np.ascontiguousarray(array), dtype=dtype, device=device))

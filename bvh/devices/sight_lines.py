@@ -25,9 +25,10 @@ def _write_lines(
     q: wp.array(dtype=wp.vec3d), margin: wp.float64, lines: DeviceRays,
     finite: wp.array(dtype=wp.bool),
 ):  # fmt: skip
-    """Write the rays from their origins to q, and whether both ends are finite.
+    """Write the directions and ranges of `lines`, from their origins to q, and `finite`.
 
-    Every operation is rounded as in `write_lines`, the kernel for CPUs, which says why.
+    `finite` tells whether both ends are finite. Ranges leave out a share `margin` of coordinates at
+    both ends. Every operation is rounded as in `write_lines`, the kernel for CPUs, which says why.
     """
     i = wp.tid()
     a, b = lines.origins[row_of(i, lines.origins.shape[0])], q[row_of(i, q.shape[0])]
@@ -48,13 +49,19 @@ def _write_lines(
 
 @wp.kernel
 def _write_seen(finite: wp.array(dtype=wp.bool), truth: wp.array(dtype=wp.bool)):
-    """Turn whether lines are blocked into whether their ends see each other."""
+    """Turn `truth`, whether lines are blocked, into whether their ends see each other.
+
+    Ends that are not `finite` see nothing.
+    """
     i = wp.tid()
     truth[i] = finite[i] and not truth[i]
 
 
 class SightCall(RayCall):
-    """A query of lines of sight from p to q, without a share `margin` at both ends."""
+    """A query of lines of sight from p to q, without a share `margin` at both ends.
+
+    The other arguments are those of `BVH.visible`.
+    """
 
     arguments: ClassVar[dict[str, tuple[str, Any]]] = {
         "p": ("origins", wp.vec3d), "q": ("directions", wp.vec3d), "mask": ("mask", wp.int32),
@@ -68,7 +75,7 @@ class SightCall(RayCall):
 
     @staticmethod
     def batch(p: Any, q: Any, mask: Any) -> Any:
-        """Return the rows of p, q and mask, arrays of numpy, and their leading shape."""
+        """Return ((p, q, mask), shape): checked rows of numpy's arrays, and their leading shape."""
         start, end = points("p", p), points("q", q)
         common_shape(p=start.shape[:-1], q=end.shape[:-1])
         rays, shape = ray_batch(start, end, 0.0, 1.0, mask)
@@ -79,9 +86,9 @@ class SightCall(RayCall):
         return self.columns(TRUTH, lambda _: self._seen())["truth"]
 
     def _seen(self) -> Any:
-        """Return a struct with the column `truth`: which pairs of ends see each other.
+        """Return a `Columns` with `truth`: which pairs of ends see each other.
 
-        Until now `rays` has p as origins and q as directions; now it gets the rays between them.
+        At first `rays` has p as origins and q as directions; here it gets the lines between them.
         """
         ends, n, there = self.rays, self.count, self.device
         lines, finite = DeviceRays(), wp.empty(n, dtype=wp.bool, device=there)

@@ -15,22 +15,14 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from bvh.devices.exchange import (
-    given,
-    is_on_device,
-    library_of,
-    numpy_type,
-    one_number,
-    read,
-    stream_of,
-)  # fmt: skip
+from bvh.devices import exchange
 from bvh.devices.stages.work import Columns, DeviceRays
 from bvh.runtime.arguments import ALL_BITS, bit_masks
 
 # Rays or points at a time; threads that copy; how many buffers are kept for further calls.
 CHUNK, THREADS, KEPT = 2**20, 8, 96
 
-# Columns of answers, by name, and their types of Warp; copies that threads are making.
+# Columns of answers, by name, with Warp's types of their items; copies that threads are making.
 Kinds = dict[str, Any]
 Copies = list[Future[None]]
 
@@ -38,9 +30,9 @@ Copies = list[Future[None]]
 def _start_copies(
     pool: ThreadPoolExecutor | None, copies: Iterable[tuple[NDArray[Any], NDArray[Any]]]
 ) -> Copies:
-    """Copy arrays, pairs (target, source): in threads of a pool, which `_finish` waits for.
+    """Copy arrays, pairs (target, source), in threads of a pool; `_finish` waits for the result.
 
-    Without a pool they are copied at once, and nothing is returned to wait for.
+    Without a pool they are copied at once, and the result is empty.
     """
     if pool is not None:
         return [pool.submit(np.copyto, *pair) for pair in copies]
@@ -50,34 +42,36 @@ def _start_copies(
 
 
 def _finish(copies: Copies) -> None:
-    """Wait for copies."""
+    """Wait until all copies are made."""
     for future in copies:
         future.result()
 
 
 class Buffer(NamedTuple):
-    """An array on a device, and on the host; these are one on Warp's CPU device."""
+    """An array on a device, and its copy on the host; both are one on Warp's CPU device."""
 
     there: Any
     here: Any
-    rows: NDArray[Any]  # the latter, as numpy's
+    rows: NDArray[Any]  # the memory of `here`, as an array of numpy
 
 
 class Buffers:
-    """Buffers, and structs of them, by their keys; those of the last sizes are kept."""
+    """Buffers on a device, and structs of them, which are kept for further calls."""
 
     def __init__(self, device: Any) -> None:
+        # `kept` has buffers by (name, turn, count), and structs by (type, ids of their arrays).
         self.device, self.kept = device, dict[Any, Any]()
 
     def drop_old(self) -> None:
-        """Drop all, if they are many; not within a call, whose buffers stay the same."""
+        """Drop all buffers if they are many. Never called within a call, which uses them."""
         if len(self.kept) > KEPT:
             self.kept.clear()
 
     def get(self, name: str, turn: int, dtype: Any, count: int) -> Buffer:
-        """Return a buffer of `count` items; turn, 0 or 1, alternates from chunk to chunk.
+        """Return the buffer `name` of `count` items of Warp's type `dtype`.
 
-        So a chunk can be copied while the one before is still in use.
+        There are two of each: `turn`, 0 or 1, alternates from chunk to chunk, so that a chunk can
+        be copied while the one before is still in use.
         """
         key = name, turn, count
         if key not in self.kept:
@@ -89,7 +83,7 @@ class Buffers:
         return buffer
 
     def struct(self, kind: Any, arrays: dict[str, Any]) -> Any:
-        """Return a struct of type `kind` with these fields, the same one for the same arrays."""
+        """Return a struct of type `kind` with fields `arrays`, the same one for the same arrays."""
         key = kind, *map(id, arrays.values())
         if key not in self.kept:
             self.kept[key] = kind()
@@ -108,13 +102,13 @@ class Call:
         self, owner: Any, arguments: dict[str, tuple[str, Any]], values: tuple[Any, ...],
         batch: Callable[..., tuple[Iterable[NDArray[Any]], tuple[int, ...]]],
     ) -> None:  # fmt: skip
-        """Read the values of arguments; `arguments` has (field of `DeviceRays`, type) by name.
+        """Read the values of arguments, of which `arguments` has (field of `DeviceRays`, type).
 
-        For values of numpy, `batch` returns their rows, an array for each argument, and their
-        leading shape.
+        For values of numpy, batch(*values) checks them and returns their rows, an array for each
+        argument, and their leading shape.
         """
         # Answers are in the library of `like`, None for numpy.
-        self.owner, self.device, self.like = owner, owner.device, library_of(*values)
+        self.owner, self.device, self.like = owner, owner.device, exchange.library_of(*values)
         # All kernels of the call, and the CPU, query this state, even if the tree changes. The turn
         # of the chunk's buffers is 0 or 1.
         self.target, self.turn, owner.undecided = owner._state(), 0, 0
@@ -128,17 +122,17 @@ class Call:
             columns, self.shape = batch(*values)
             for (column, kind), rows in zip(arguments.values(), columns, strict=True):
                 if rows.size == 1:
-                    self.shared[column] = one_number(rows.item(), kind, self.device.alias)
+                    self.shared[column] = exchange.one_number(rows.item(), kind, self.device.alias)
                 else:
                     self.rows_of[column] = rows, kind
         else:
             self.rays, shapes = DeviceRays(), {}
-            with stream_of(self.like, self.device):
+            with exchange.stream_of(self.like, self.device):
                 for (name, (column, kind)), value in zip(arguments.items(), values, strict=True):
-                    if name == "mask" and not is_on_device(value):
+                    if name == "mask" and not exchange.is_on_device(value):
                         value = bit_masks(name, ALL_BITS if value is None else value)
                         value = value.view(np.int32)
-                    array, shapes[name] = read(name, value, self.device, kind)
+                    array, shapes[name] = exchange.read(name, value, self.device, kind)
                     setattr(self.rays, column, array)
             self.shape = _common_shape(shapes)
         self.count = int(np.prod(self.shape))
@@ -151,19 +145,20 @@ class Call:
     def columns(
         self, kinds: Kinds, answer: Callable[[slice], Any], offsets: Any = None
     ) -> dict[str, Any]:
-        """Return columns of answers, in the library of the arguments; numbers for one ray of numpy.
+        """Return the columns `kinds` of answers, by name, in the library of the arguments.
 
-        `answer` returns a `Columns` for a range of rays. Ray i has one row in them or, with
-        `offsets`, the rows from offsets[i] up to offsets[i + 1].
+        They are numbers for a single ray of numpy. `answer` is called for ranges of rays, one after
+        the other, and returns a `Columns`. Ray i has one row in the result or, with `offsets`, the
+        rows from offsets[i] up to offsets[i + 1].
         """
         shape = self.shape if offsets is None else (int(offsets[-1]),)
         if self.like is not None:
             result = answer(slice(0, self.count))
-            return {name: given(getattr(result, name), shape, self.like) for name in kinds}
+            return {name: exchange.given(getattr(result, name), shape, self.like) for name in kinds}
         self.owner.buffers.drop_old()
         found, size = {}, int(np.prod(shape))
         for name, kind in kinds.items():
-            dtype, item = numpy_type(kind)
+            dtype, item = exchange.numpy_type(kind)
             found[name] = np.empty((size, *item), dtype)
         parts = [slice(k, min(k + CHUNK, self.count)) for k in range(0, max(self.count, 1), CHUNK)]
         # Copies out of the buffers of each turn.
@@ -200,7 +195,7 @@ class Call:
     def _fill(
         self, pool: ThreadPoolExecutor | None, part: slice, turn: int
     ) -> tuple[dict[str, Buffer], Copies]:
-        """Begin to copy a range of rays; return (buffers by field, copies still going on)."""
+        """Begin to copy the rays `part` into buffers; return (buffers by field, copies begun)."""
         copies, buffers = [], {}
         for name, (rows, kind) in self.rows_of.items():
             some = rows[part] if len(rows) > 1 else rows
@@ -209,12 +204,15 @@ class Call:
         return buffers, _start_copies(pool, copies)
 
     def _buffers(self, kinds: Kinds, count: int) -> dict[str, Buffer]:
-        """Return the buffers of columns of answers, of the present turn."""
+        """Return buffers for `count` answers, by name of the columns `kinds`, of this turn."""
         get = self.owner.buffers.get
         return {name: get(f"column {name}", self.turn, kinds[name], count) for name in kinds}
 
     def empty(self, kinds: Kinds, count: int) -> Any:
-        """Return a `Columns` for `count` answers; of calls of numpy its arrays are kept buffers."""
+        """Return a `Columns` with room for `count` answers in the columns `kinds`.
+
+        For arguments of numpy its arrays are buffers, which the next call uses again.
+        """
         if self.like is None:
             buffers = self._buffers(kinds, count)
             columns = {name: buffer.there for name, buffer in buffers.items()}
@@ -226,37 +224,39 @@ class Call:
 
     def launch(self, kernel: Any, *inputs: Any) -> None:
         """Launch a kernel with a thread for each ray or point."""
-        with stream_of(self.like, self.device):
+        with exchange.stream_of(self.like, self.device):
             wp.launch(kernel, self.count, inputs=[*inputs], device=self.device)
 
     def trace(self, result: Any, rays: Any, query: Any) -> NDArray[np.int32]:
-        """Answer rays or points in stages; return the indices of those not decided."""
-        with stream_of(self.like, self.device):
+        """Write answers into `result`, a `Columns`; return the indices of rays not decided.
+
+        `rays` are a `DeviceRays`, rays or points, and `query` is a `RayQuery`.
+        """
+        with exchange.stream_of(self.like, self.device):
             undecided: NDArray[np.int32] = self.owner.stages.trace(
                 self.target, rays, query, result, self.count
             )
         return undecided
 
     def selected(self, column: str, rows: NDArray[np.int32]) -> NDArray[Any]:
-        """Return some rows of a column of the rays, or the one that all share."""
+        """Return rows of a field of `rays`, an array of numpy; one that all share is repeated."""
         array = getattr(self.rays, column)
         if array.shape[0] > 1:
             array = array[wp.array(rows, dtype=wp.int32, device=self.device)].contiguous()
-        result: NDArray[Any] = array.numpy()
-        return result
+        return np.broadcast_to(array.numpy(), (len(rows), *exchange.numpy_type(array.dtype)[1]))
 
     def settle(
         self, result: Any, undecided: NDArray[np.int32], answers: Callable[[], dict[str, Any]],
         rows: NDArray[Any],
     ) -> None:  # fmt: skip
-        """Write the CPU's answers for undecided rays, by column, into `rows` of the result.
+        """Write the CPU's answers for the rays `undecided` into `rows` of `result`, a `Columns`.
 
-        `answers` is called only if there are any, and computes them.
+        `answers` computes them, by column; it is called only if there are rows.
         """
         self.owner.undecided += len(undecided)
         if len(rows):
             where = wp.array(rows, dtype=wp.int32, device=self.device)
-            with stream_of(self.like, self.device):
+            with exchange.stream_of(self.like, self.device):
                 for name, values in answers().items():
                     column = getattr(result, name)
                     fresh = wp.array(np.asarray(values), dtype=column.dtype, device=self.device)
@@ -264,9 +264,10 @@ class Call:
 
 
 def _common_shape(shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the common leading shape of arguments, by name; those of one item are for all.
+    """Return the common one of the leading `shapes` of arguments, by name.
 
-    A ValueError names an argument of another shape.
+    Arguments of one item are for all rays, and may have any shape. A ValueError names an argument
+    of another shape.
     """
     several = {name: shape for name, shape in shapes.items() if np.prod(shape) != 1}
     common = max(several.values() or shapes.values(), key=len)

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
+from bvh.devices.building import cost_of
 from bvh.devices.calls import PointCall, RayCall
 from bvh.devices.exchange import is_on_device, on_host, read, stream_of
-from bvh.devices.layout import move_leaves, scene_on, target_on
-from bvh.devices.rebuilding import Members, MovedTriangles, cost_of, moved
+from bvh.devices.instances import LateView, build_top, place, scene_on
+from bvh.devices.layout import target_on
+from bvh.devices.rebuilding import Members, MovedTriangles, moved
 from bvh.devices.sight_lines import SightCall
 from bvh.devices.stages.chain import Stages
 from bvh.devices.transfers import Buffers
@@ -22,6 +24,9 @@ from bvh.queries.public_names import public
 from bvh.queries.results import AllHits, ClosestPoints, Hits
 from bvh.queries.targets import ray_target
 from bvh.runtime.arguments import Cull, EdgeRule
+from bvh.scene.leaves import FlattenedInstances
+from bvh.tree.arrays import TreeArrays
+from bvh.tree.changes import changes
 
 if TYPE_CHECKING:
     from bvh.queries.hierarchy import BVH
@@ -32,8 +37,7 @@ class DeviceObject:
     """Base class of trees and scenes on a device: ray queries."""
 
     is_scene = False
-    # Return the source of hits: (primitives or scene, its count of moves, rays), by which results
-    # compute positions and normals (see `queries.answers.locations`).
+    # Return the source of hits, by which results compute positions (see `answers.locations`).
     _hit_source: Callable[[], Any]
     # Return the `Target` on the device, to which changes are sent before; and the tree or scene of
     # the same state on the CPU.
@@ -48,7 +52,7 @@ class DeviceObject:
         self._state()
 
     def __getattr__(self, name: str) -> Any:
-        """Raise an AttributeError; called for unknown attributes alone."""
+        """Raise an AttributeError; called for names alone that are no attributes."""
         text = f"{type(self).__name__!r} object has no attribute {name!r}"
         if not name.startswith("_") and name != "host" and hasattr(self.host, name):
             text += f": the tree or scene on the CPU has it, host.{name}"
@@ -56,7 +60,7 @@ class DeviceObject:
 
     @property
     def target(self) -> Any:
-        """A struct of Warp for kernels of your own (see `bvh.warp`), as it is now."""
+        """A struct of Warp for kernels of your own (see `bvh.warp`), in the present state."""
         return self._state()
 
     def closest_hit(
@@ -100,7 +104,7 @@ class DeviceObject:
 
 
 def device_of(device: Any) -> Any:
-    """Return a device by its name, or a device of PyTorch; a ValueError if there is none."""
+    """Return the device of Warp with a name, or of a device of PyTorch; ValueError if none is."""
     name = device if isinstance(device, wp.Device) else str(device)
     try:
         return wp.get_device(name)
@@ -147,7 +151,8 @@ class DeviceBVH(DeviceObject):
     def __init__(self, tree: BVH, device: Any) -> None:
         if not hasattr(tree, "faces"):
             raise TypeError(f"to needs a BVH over triangles, not over {tree.kind}")
-        # The caller's tree; a copy of it as it was sent; whether vertices on the device are newer.
+        # The caller's tree; a copy in its state when it was sent, with vertices of that time; and
+        # whether the vertices on the device are newer.
         self._tree, self._copy, self._is_ahead = tree, copy(tree), False
         self._target: Any = None
         super().__init__(device)
@@ -164,7 +169,8 @@ class DeviceBVH(DeviceObject):
         if self._target is None or self._tree.arrays is not self._copy.arrays:
             self._copy, self._is_ahead = copy(self._tree), False
             self._target = target_on([ray_target(self._copy).masked()], self.device)
-            # The faces in leaves; whether some are in none since a rebuild; the cost before refits.
+            # The faces in leaves; whether a rebuild has left out faces that are not valid; the cost
+            # of the tree before refits, 0 if unknown.
             self._members: Members | None = None
             self._lacks_faces, self._cost = False, 0.0
         return self._target
@@ -191,6 +197,7 @@ class DeviceBVH(DeviceObject):
         return found
 
     def _hit_source(self) -> Any:
+        """As of `DeviceObject`: the vertices are those that the device had at the query."""
         if self._is_ahead:
             return MovedTriangles(self._tree.faces, self._target.vertices), 0, None
         # No scene, and no rays, which hits on triangles do not need.
@@ -257,7 +264,10 @@ class DeviceBVH(DeviceObject):
             self._tree.refit(on_host(vertices))
 
     def _move(self, vertices: Any, anew: bool) -> bool:
-        """Refit or rebuild on the device; return False if a valid face is in no leaf."""
+        """Refit the tree on the device or, if `anew`, rebuild it, with new `vertices`.
+
+        Return False, with nothing changed, if a valid face is in no leaf.
+        """
         shape = self._tree.vertices.shape
         with stream_of(vertices, self.device):
             array, lead = read("vertices", vertices, self.device, wp.vec3d)
@@ -296,7 +306,8 @@ class DeviceScene(DeviceObject):
     """Scene of trees over triangles on a device, made by `Scene.to`; rays alone.
 
     As `DeviceBVH`, for the ray queries of `Scene`. Each tree is stored once, whatever the number
-    of instances. Changes of the scene are sent before a query.
+    of instances. Changes of the scene are sent before a query; of instances that move, only the
+    transforms are.
 
     Attributes
     ----------
@@ -324,43 +335,63 @@ class DeviceScene(DeviceObject):
 
     def __init__(self, scene: Scene, device: Any) -> None:
         self.host = scene
-        self._view: Any = None
-        # The view's count of moves and its masks, as they were sent.
-        self._copy = -1, b""
+        # The leaves as they were sent, and the arrays of their trees; `changes.count` before that.
+        self._leaves: FlattenedInstances | None = None
+        self._arrays: list[TreeArrays] = []
+        self._seen = -1
         self._target: Any = None
+        self._source: Any = None
+        self._extents: Any = None
         super().__init__(device)
 
     def _hit_source(self) -> Any:
-        return source_of(self._view.arrays, self._view, None)
+        """As of `DeviceObject`: hits on leaves that move later are refused."""
+        return self._source, self._source.moves, None
 
     def _on_cpu(self) -> Scene:
+        """Return the scene on the CPU."""
         return self.host
 
     def __repr__(self) -> str:
         return f"DeviceScene({len(self.host)} instances, on {self.device})"
 
     def _state(self) -> Any:
-        """Return the `Target`; send new trees, or leaves that have changed, first."""
-        view = self.host.view()
-        now = view.moves, view.masks.tobytes()
-        if view is self._view and now == self._copy:
+        """Return the `Target` of the scene, after sending what has changed in the scene."""
+        seen, leaves = changes.count, self._leaves
+        if leaves is not None and seen == self._seen:
             return self._target
-        kind = view.first_other(-1)
-        if kind is not None:
-            raise TypeError(
-                f"only scenes of triangles can be on a device, but leaf {kind[0]} is over {kind[1]}"
-            )
-        if view is not self._view or not move_leaves(self._target, view, self.device):
-            self._target = scene_on(view, self.device)
-        self._view, self._copy = view, now
+        # None until all is sent: after an error the next query sends everything.
+        self._leaves = None
+        if (
+            leaves is None
+            or not leaves.is_current()
+            or any(t.arrays is not a for t, a in zip(leaves.trees, self._arrays, strict=True))
+        ):
+            leaves = FlattenedInstances(self.host)
+            self._arrays = [tree.arrays for tree in leaves.trees]
+            self._source = LateView(leaves)
+            self._target, self._extents = scene_on(self._source.view, self.device)
+        else:
+            rows, masked = leaves.follow()
+            if len(masked):
+                masks = leaves.masks.view(np.int32)
+                self._target.masks = wp.array(masks, dtype=wp.int32, device=self.device)
+            if len(rows):
+                self._source.note(rows)
+                place(self._target, self._extents, rows, leaves.maps[rows])
+                build_top(self._target)
+        self._leaves, self._seen = leaves, seen
         return self._target
 
     def set_transforms(self, ids: Any, transforms: Any) -> None:
-        """Move instances, here and in the scene; as `Scene.set_transforms`, arrays of any kind."""
+        """Move instances, here and in `host`; as `Scene.set_transforms`, arrays of any kind.
+
+        The CPU checks the transforms; the device inverts them, and updates boxes and nodes.
+        """
         self.host.set_transforms(on_host(ids), on_host(transforms))
 
 
 def on_device(host: Any, device: Any) -> DeviceObject:
-    """Return a copy of a tree or a scene on a device, which follows its changes."""
+    """Return a copy of `host`, a tree or a scene, on a device; it follows the changes of `host`."""
     kind = DeviceScene if hasattr(host, "view") else DeviceBVH
     return kind(host, device_of(device))

@@ -46,24 +46,25 @@ BLOCK = 1 << 18
 
 
 class RayBlocks:
-    """Rays of a chunk, made block by block when they are cast.
-
-    `place` has the chunk's slice along each axis of the source, and `shape` their lengths.
-    ``function(*slices of the source, *args)`` makes rays, as in `RaySource`.
-    """
+    """Rays of a chunk, made block by block when they are cast; `shape` is the chunk's."""
 
     def __init__(self, function: RayFunction, args: tuple[object, ...], place: Slices) -> None:
+        """Store how to make the rays: ``function(*slices, *args)`` for slices of the source.
+
+        `place` has the slice of the chunk along each axis of the source.
+        """
         self._function, self._args, self.place = function, args, place
         self.shape = tuple(axis.stop - axis.start for axis in place)
 
     def cast(
         self, target: Searchable, verb: str, options: Options
     ) -> Iterator[tuple[Slices, Slices, object]]:
-        """Yield (slices of the chunk, slices of the source, result) of each block of rays."""
+        """Yield for each block (slices of the chunk, of the source, result of the query `verb`)."""
         for within in ray_blocks(self.shape, isinstance(target, Parts) or "filter" in options):
             place = tuple(slice(axis.start + s.start, axis.start + s.stop)
                           for s, axis in zip(within, self.place, strict=True))  # fmt: skip
             shape = *(axis.stop - axis.start for axis in place), 3
+            # Queries in the user's function take one thread by default.
             with task_threads(1):
                 rays = [np.broadcast_to(a, shape) for a in self._function(*place, *self._args)]
             yield within, place, getattr(target, verb)(*rays, **options)
@@ -78,6 +79,7 @@ def ray_blocks(shape: Shape, undivided: bool) -> list[Slices]:
     from dask.array.core import normalize_chunks, slices_from_chunks
 
     whole = undivided or math.prod(shape) <= BLOCK
+    # With a type of one byte, the limit in bytes counts rays; -1 makes one block.
     sizes = normalize_chunks(-1 if whole else "auto", shape, limit=BLOCK, dtype=np.int8)
     return list(slices_from_chunks(sizes))
 
@@ -90,9 +92,9 @@ def checked_target(target: object) -> Searchable:
 
 
 def checked_options(query: MethodType, arguments: Arguments) -> Options:
-    """Return the checked arguments of a lazy query that are not None, arrays included.
+    """Check the `arguments` of a lazy `query`, by name; return those that are not None.
 
-    `threads` is 1 by default, as the scheduler runs as many tasks as there are CPUs.
+    `threads` is added, 1 by default, as the scheduler runs as many tasks as there are CPUs.
     """
     verb = declared(query)
     given: Options = {name: each for name, each in arguments.items() if each is not None}
@@ -117,7 +119,7 @@ def checked_options(query: MethodType, arguments: Arguments) -> Options:
 
 
 def kinds_of(target: Searchable, verb: Verb, options: Options) -> Kinds:
-    """Return {name: type} of the columns of a query's result, in order."""
+    """Return {name: type} of a result's columns, in order; ids of parts are int64, others int32."""
     ids = np.int64 if isinstance(target, Parts) else np.int32
     return verb.columns(isinstance(target, Scene), bool(options.get("counters")), ids)
 
@@ -127,10 +129,10 @@ def chunk_results(
 ) -> Array:
     """Return a Dask array of objects, one for each chunk of the arguments `arrays`.
 
-    Each is the tuple of the columns `kinds` of the chunk's result or, where `kinds` is None, the
-    result itself. `target` computes to a `Handle`.
+    An object is the tuple of the columns `kinds` of the chunk's result or, where `kinds` is None,
+    the result itself. `target` computes to a `Handle`, and `verb` declares the query.
     """
-    # Names of the last axes of each argument, those of one query, which chunks do not split.
+    # Names of the last axes of each argument, those within a query, which chunks do not split.
     core_axes = {
         name: [f"{name} {k}" for k in range(len(verb.arrays.get(name, ())))] for name in arrays
     }
@@ -149,6 +151,7 @@ def blockwise(task: Callable[..., Any], inputs: list[tuple[Any, ...]], **options
     """Return a Dask array of objects, one for each chunk: ``task(*blocks of inputs, **options)``.
 
     An input is (array, number of its leading axes, which broadcast, *names of its other axes).
+    `options` are further keyword arguments of the task.
     """
     import dask.array as da
 
@@ -160,11 +163,15 @@ def blockwise(task: Callable[..., Any], inputs: list[tuple[Any, ...]], **options
 
 
 def separated(results: Array, verb: Verb, kinds: Kinds, options: Options) -> LazyColumns:
-    """Return the columns `kinds` as Dask arrays by name, from `results` (see `chunk_results`)."""
-    # `getitem` takes column `number` (index None: a constant) out of a chunk's tuple, and adds
-    # the axes of one query: k answers, three coordinates.
+    """Return the columns of a result as Dask arrays by name.
+
+    `results` is a Dask array whose chunks are tuples of the columns `kinds` of a query, which
+    `verb` declares; of `options`, k is the number of answers to it, if it has several.
+    """
     import dask.array as da
 
+    # A task is ``getitem(tuple of a chunk, number)``; in `blockwise` the index None marks a
+    # constant. New axes are those within a query: "k" answers, "i" three coordinates.
     leading, sizes = _leading(results.ndim), {"k": options.get("k", 0), "i": 3}
     columns = {}
     for number, (name, kind) in enumerate(kinds.items()):
@@ -178,23 +185,29 @@ def separated(results: Array, verb: Verb, kinds: Kinds, options: Options) -> Laz
 
 
 def _leading(rank: int) -> tuple[str, ...]:
-    """Return names of leading axes, numbered from the last, so that equal names broadcast."""
+    """Return names of `rank` leading axes: ..., "axis 2", "axis 1"."""
+    # Numbered from the last axis, so that arrays of different ranks broadcast by equal names.
     return tuple(f"axis {k}" for k in range(rank, 0, -1))
 
 
 class _ChunkQuery:
-    """Function of a task: the query of a chunk (see `chunk_results` for what it returns).
-
-    `names` are those of the arguments that are arrays, or "rays" for `RayBlocks`; `kinds` are the
-    types of the columns, None for results that are lists.
-    """
+    """Function of a task, which queries a chunk."""
 
     def __init__(self, verb: str, names: list[str], kinds: Kinds | None, options: Options) -> None:
+        """Store the name of the query, `verb`, and its `options`, which are not arrays.
+
+        `names` are the names of its arguments that are arrays, or "rays" for `RayBlocks`, and
+        `kinds` the types of the columns of its result by name, None for results that are lists.
+        """
         self._verb, self._names, self._kinds, self._options = verb, names, kinds, options
         # The name of the tasks, on dashboards.
         self.__name__ = verb
 
     def __call__(self, *arrays: Any, target: Handle, **data: Any) -> Any:
+        """Return the columns of a chunk's result or, if it is a list, the result itself.
+
+        `arrays` are the chunk's blocks of arguments, and `data` has the argument of a filter.
+        """
         given = dict(zip(self._names, map(_only_block, arrays), strict=True))
         options = self._options | data
         with task_threads(options["threads"]):
@@ -204,8 +217,9 @@ class _ChunkQuery:
         return answer if self._kinds is None else self._columns(answer)
 
     def _columns(self, answer: object) -> tuple[Column, ...]:
-        """Return the columns of a result; those of a single query become arrays, too."""
+        """Return the columns of a result as arrays, also where a single query gives numbers."""
         assert self._kinds is not None
+        # A result with one column is not a record.
         if len(self._kinds) == 1:
             return (np.asarray(answer),)
         return tuple(np.asarray(getattr(answer, k), kind) for k, kind in self._kinds.items())
@@ -215,6 +229,7 @@ class _ChunkQuery:
         columns: tuple[Column, ...] = ()
         for within, _, result in rays.cast(target, self._verb, options):
             of_block = self._columns(result)
+            # If the chunk is one block, its columns need not be copied.
             if of_block[0].shape == rays.shape:
                 return of_block
             columns = columns or tuple(np.empty(rays.shape, c.dtype) for c in of_block)
@@ -227,14 +242,14 @@ class _ChunkQuery:
 
 
 def _only_block(block: Any) -> Any:
-    """Return the only block of nested lists, which Dask makes for axes that the result lacks."""
+    """Return the block in nested lists of one item, one for each axis that a result lacks."""
     while isinstance(block, list):
         (block,) = block
     return block
 
 
 def delayed_value(name: str, value: object) -> Delayed:
-    """Return a value as one key of a graph, which all tasks that use it share."""
+    """Return a value as one key of a graph, for all tasks; `name` and content name the key."""
     from dask.base import tokenize
     from dask.delayed import delayed
 

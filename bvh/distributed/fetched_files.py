@@ -34,16 +34,16 @@ def fetched(
     name: str, size: int, digest: str, label: str,
     opened: Callable[[], AbstractContextManager[BinaryIO]], check: Callable[[Path], None],
 ) -> Path:  # fmt: skip
-    """Return the path of the local copy `name` of a file, fetched unless there is one.
+    """Return the path of the local copy `name` of a file, which is fetched if there is none.
 
-    Raise a ValueError, which begins with `label`, if the content has another size or `digest`, a
-    BLAKE2b in hexadecimal digits. `opened` opens the file to read; `check` raises a ValueError
-    unless a path is the file, by its size and header.
+    ``opened()`` opens the remote file, and ``check(path)`` raises a ValueError unless the file at
+    `path` has the right size and header. A ValueError, which begins with `label`, says that the
+    content has not `size` bytes or not the `digest`, a BLAKE2b in hexadecimal digits.
     """
     path = cache_folder() / name
     if _is_good(path, check):
         return path
-    # May be a temporary folder.
+    # Without a folder that can be written to, a temporary one.
     folder = _writable_folder()
     path = folder / name
     with contextlib.ExitStack() as stack:
@@ -52,7 +52,8 @@ def fetched(
         with contextlib.suppress(OSError):
             lock = open_plain(folder / f".{name}.lock", os.O_RDWR | os.O_CREAT)
             stack.callback(os.close, lock)
-            # A child of a process that has finished may still hold the lock.
+            # Wait for another process. The copy is tested, too, as a child of a process that has
+            # finished may still hold the lock.
             while not lock_file(lock) and not _is_good(path, check):
                 time.sleep(POLL_SECONDS)
             temporary = folder / f".part-{name}"
@@ -77,7 +78,8 @@ def _copy(
     file: BinaryIO, size: int, digest: str, label: str,
     opened: Callable[[], AbstractContextManager[BinaryIO]],
 ) -> None:  # fmt: skip
-    """Copy what `opened` opens to `file`; raise a ValueError if its size or digest differs."""
+    """Copy what `opened` opens to `file`; raise, naming `label`, if its size or digest differs."""
+    # Two hexadecimal digits of the digest are a byte.
     size_read, content = 0, blake2b(digest_size=len(digest) // 2)
     with opened() as source:
         # One byte more than expected detects a longer file.
@@ -102,7 +104,7 @@ def _is_good(path: Path, check: Callable[[Path], None]) -> bool:
 
 
 def reject(paths: Iterable[Path]) -> None:
-    """Remove damaged copies, to be fetched again when they are needed."""
+    """Remove damaged copies, or else remember them, so that they are fetched again when needed."""
     for path in paths:
         try:
             path.unlink(missing_ok=True)
@@ -120,7 +122,7 @@ def cache_folder() -> Path:
 
 
 def _writable_folder() -> Path:
-    """Return the folder of copies; without one that can be written to, a temporary folder."""
+    """Return the folder for copies; if it cannot be written to, raise or use a temporary folder."""
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -129,6 +131,7 @@ def _writable_folder() -> Path:
         problem: OSError | None = None
     except OSError as error:
         problem = error
+    # A folder that the user has named is not replaced.
     if os.environ.get("BVH_PARTS_DIR"):
         message = f"BVH_PARTS_DIR={folder} must be a folder that can be written to"
         raise OSError(message) from problem
@@ -137,7 +140,7 @@ def _writable_folder() -> Path:
 
 @lru_cache(maxsize=1)
 def temporary_folder(process: int) -> Path:
-    """Return a folder of a process, by its id, that is made once and removed when it ends."""
+    """Return a temporary folder, made once for the process id and removed when the process ends."""
     folder = Path(tempfile.mkdtemp(prefix="bvh-parts-"))
 
     def remove() -> None:

@@ -42,26 +42,28 @@ _guard = ForkSafeLock()
 
 
 class Handle:
-    """Stand-in for a tree, a scene or parts in task graphs; each process opens it once.
-
-    `token` is Dask's token of the content. `content` is the open object, or None until `open` is
-    called. `recipe` opens it in other processes: a function without arguments, or bytes to
-    unpickle; by default the pickle of `content`. `here`, if given, opens it in this process.
-    """
+    """Stand-in for a tree, a scene or parts in task graphs; each process opens it once."""
 
     def __init__(
         self, token: object, content: Any = None, recipe: Any = None,
         here: Callable[[], Any] | None = None,
     ) -> None:  # fmt: skip
+        """Store Dask's token of the content, and the content or how to make it.
+
+        `content` is the tree, scene or parts, None until `open` is called. `recipe` makes it in
+        other processes: a function without arguments, or bytes to unpickle; None stands for the
+        pickle of `content`. `here`, if given, is the function that makes it in this process.
+        """
         self._token, self._content, self.recipe, self._here = token, content, recipe, here
 
     def open(self) -> Any:
-        """Return the tree, scene or parts; ValueError if its file is missing, or another one."""
+        """Return the tree, scene or parts; raise a ValueError if its file is missing or differs."""
         if self._content is None:
             with _guard.lock:
                 recipe = self._here or self.recipe
                 if self._content is None and isinstance(recipe, bytes):
-                    # In this order: another thread that pickles the handle needs one of the two.
+                    # The content is set before the recipe is dropped: another thread that pickles
+                    # the handle meanwhile needs one of them.
                     self._content, self.recipe = pickle.loads(recipe), None
                 elif self._content is None and recipe is not None:
                     self._content = recipe()
@@ -84,13 +86,14 @@ class MappedContent(NamedTuple):
     offset: int  # where it begins; above 0 for a tree in the file of a scene
 
     def __call__(self) -> BVH | Scene:
+        """Return the tree or scene, which a process loads once."""
         key = self.path, self.checksum
         if key not in _opened:
             _opened[key] = self._loaded()
         return _opened[key]
 
     def _loaded(self) -> BVH | Scene:
-        """Return the tree or scene; raise a ValueError without its file, or for another one."""
+        """Return the tree or scene; raise a ValueError if its file is missing, or differs."""
         origin = f"the {self.kind} is mapped from {self.path} with checksum {self.checksum}"
         if not os.path.isfile(self.path):
             raise ValueError(f"no such file here: {origin}")
@@ -98,7 +101,7 @@ class MappedContent(NamedTuple):
         start = content[:HEADER_SIZE].tobytes()
         checksum = start[HEADER_SIZE - DIGEST_SIZE :].hex()
         if self.kind == "scene":
-            # Its checksum is that of the headers of all its trees, too.
+            # The checksum of a scene includes the headers of its trees.
             loaded = loaded_from(self.path, content)
             source = loaded.source if isinstance(loaded, Scene) else None
             checksum = "" if source is None else source.checksum
@@ -109,12 +112,13 @@ class MappedContent(NamedTuple):
 
 
 class SceneState(NamedTuple):
-    """Recipe of a scene in memory: its pickle, with indices into `trees` in place of trees."""
+    """Recipe of a scene in memory: `state` is its pickle, with indices into `trees` for trees."""
 
     state: bytes
     trees: list[Handle]
 
     def __call__(self) -> Scene:
+        """Return the scene, whose trees are opened by their handles."""
         unpickler = pickle.Unpickler(io.BytesIO(self.state))
         unpickler.persistent_load = lambda k: self.trees[k].open()  # type: ignore[method-assign]
         scene: Scene = unpickler.load()
@@ -130,12 +134,12 @@ def handle_of(target: Searchable) -> Handle:
         return _scene_in_memory(target) if isinstance(target, Scene) else _tree_in_memory(target)
     if isinstance(target, BVH):
         return _mapped("tree", source, content=copy.copy(target))
-    # In this process, another scene of the same map, as the user may change this one.
+    # In this process, make another scene from the same map, as the user may change `target`.
     return _mapped("scene", source, here=partial(loaded_from, source.path, source.content))
 
 
 def _mapped(kind: str, file: MappedFile, **options: Any) -> Handle:
-    """Return the handle of a "tree" or "scene" in a file; `options` are those of `Handle`."""
+    """Return the handle of a mapped `kind`, "tree" or "scene"; `options` are those of `Handle`."""
     recipe = MappedContent(kind, file.path, file.checksum, file.offset)
     return Handle(("bvh.mapped", *recipe), recipe=recipe, **options)
 
@@ -143,7 +147,7 @@ def _mapped(kind: str, file: MappedFile, **options: Any) -> Handle:
 def _tree_in_memory(tree: BVH) -> Handle:
     """Return the handle of a copy of a tree, as it is now."""
     token, content = None, None
-    # Repeated if another thread refits the tree between the token and the copy.
+    # Again if another thread has refitted the tree between the token and the copy.
     while content is None or tree.__dask_tokenize__() != token:
         token, content = tree.__dask_tokenize__(), copy.copy(tree)
     return Handle(token, content)
@@ -168,7 +172,7 @@ def _scene_in_memory(scene: Scene) -> Handle:
     pickler = pickle.Pickler(stream, protocol=5)
     pickler.persistent_id = persistent_id  # type: ignore[method-assign]
     pickler.dump(scene)
-    # The token has those of the trees, so that the content of mapped ones need not be read.
+    # The token contains tokens of the trees, so that the content of mapped trees is not read.
     tokens = [tree.__dask_tokenize__() for tree in trees]
     token = "bvh.scene", blake2b(stream.getvalue()).hexdigest(), tokens
     return Handle(token, recipe=SceneState(stream.getvalue(), trees))
@@ -180,6 +184,7 @@ def _map_of(path: str) -> Any:
         status = os.fstat(file.fileno())
         key = path, status.st_ino, status.st_size, status.st_mtime_ns
         mapped = _maps.get(key)
+        # An empty file cannot be mapped.
         if mapped is None and status.st_size:
             mapped = _maps[key] = np.memmap(file, np.uint8, "r", shape=(status.st_size,))
         return np.empty(0, np.uint8) if mapped is None else mapped

@@ -70,7 +70,7 @@ class KernelPlugin(WorkerPlugin):
                 raise ValueError(f"parts must be of {', '.join(recipes)}, got {part!r}")
 
     async def setup(self, worker: Any) -> None:
-        """Prepare a worker: in a thread, as it must answer its scheduler meanwhile."""
+        """Prepare a worker of Dask, in a thread, as it must answer its scheduler meanwhile."""
         await asyncio.to_thread(self._warm, worker.address)
 
     def _warm(self, address: str) -> None:
@@ -97,5 +97,6 @@ def keep_freed_memory(size: int) -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError):
         return False
+    # Its values are C integers; it returns 1 if it has set the parameter.
     done = mallopt(M_TRIM_THRESHOLD, min(size, 2**31 - 1))
     return bool(done and mallopt(M_MMAP_THRESHOLD, min(size, LARGEST)))

@@ -99,7 +99,7 @@ class LazyLists:
 
 
 def answer(query: MethodType, arguments: Arguments) -> Any:
-    """Return the lazy result of a query of which some arguments are Dask arrays."""
+    """Return the lazy result of the method `query`; some `arguments`, by name, are Dask arrays."""
     verb, given = declared(query), chunk_tasks.checked_options(query, arguments)
     # A single mask stays a number, as queries of points and regions take no array of masks.
     mask: object = given.get("mask")
@@ -111,17 +111,17 @@ def answer(query: MethodType, arguments: Arguments) -> Any:
 
 
 def lazy_result(target: Searchable, verb: Verb, arrays: LazyColumns, options: Options) -> Any:
-    """Return the result of a query of Dask arrays: one, a record of them, or `LazyLists`.
+    """Return the lazy result of a query: a Dask array, a record of Dask arrays, or `LazyLists`.
 
-    `arrays` and `options` are its checked arguments.
+    `verb` declares the query, and `arrays` and `options` are its checked arguments.
     """
     if verb.merge is Merge.LISTS:
-        # Results themselves (None), not columns of them.
+        # None: chunks are results, not tuples of columns.
         key = chunk_tasks.delayed_target(target)
         return LazyLists(chunk_results(key, verb, arrays, options, None).to_delayed())
     if isinstance(target, Parts) and verb.merge is None:
         return _sides(target, verb, arrays, options)
-    # Winding numbers are not sums of those of groups, which have more open edges.
+    # The winding number is no sum over groups of parts, as each group has more open edges.
     whole = verb.name == "winding_number"
     groups = target.groups() if isinstance(target, Parts) and not whole else [target]
     # Made once: a tree or scene may change before positions and normals are used.
@@ -136,6 +136,7 @@ def lazy_result(target: Searchable, verb: Verb, arrays: LazyColumns, options: Op
         """Return the `position` or `normal` of the result, by a query of its own."""
         return _columns(keys, verb, arrays, options, kinds | {name: np.float64})[name]
 
+    # The record calls this when its position or normal is asked for.
     vars(result)["_source"] = further_column
     return result
 
@@ -143,9 +144,9 @@ def lazy_result(target: Searchable, verb: Verb, arrays: LazyColumns, options: Op
 def _columns(
     keys: list[Delayed], verb: Verb, arrays: LazyColumns, options: Options, kinds: Kinds
 ) -> LazyColumns:
-    """Return the columns `kinds` of a result; those of several groups of parts are merged.
+    """Return the columns `kinds` of a result by name, merged if there are several `keys`.
 
-    `keys` are the targets in the graph: a tree, a scene, or the groups of parts.
+    `keys` are the handles of the targets in the graph: a tree, a scene, or groups of parts.
     """
     results = [chunk_results(key, verb, arrays, options, kinds) for key in keys]
     rank = results[0].ndim
@@ -157,7 +158,7 @@ def _columns(
 
 
 def _sides(parts: Parts, verb: Verb, arrays: LazyColumns, options: Options) -> Array:
-    """Return the result of `contains` or `signed_distance` for all parts.
+    """Return the lazy result of `contains` or `signed_distance`, as `verb` says, for all parts.
 
     Points are inside by parity of crossings or, with the method "winding", by winding numbers.
     """
@@ -166,6 +167,7 @@ def _sides(parts: Parts, verb: Verb, arrays: LazyColumns, options: Options) -> A
     rest = {name: given for name, given in options.items() if name != "method"}
 
     def column_of(query: Callable[..., object]) -> Array:
+        """Return the lazy result of another query of the same points."""
         column: Array = lazy_result(parts, declared(query), arrays, rest)
         return column
 
@@ -182,11 +184,11 @@ def _sides(parts: Parts, verb: Verb, arrays: LazyColumns, options: Options) -> A
 def _merged(
     *results: tuple[Column, ...], how: Merge | None, names: list[str], rank: int
 ) -> tuple[Column, ...]:
-    """Merge the results of several groups of parts for a chunk; queries have `rank` axes.
+    """Return the result for a chunk of queries, merged as `how` says from groups of parts.
 
-    A result is the tuple of the columns `names`.
+    A result is the tuple of the columns `names`, whose first `rank` axes are those of the queries.
     """
-    # `merge` takes columns with a single leading axis, and writes to the first.
+    # `merge` takes columns with one axis of queries, and writes to those of the first group.
     assert how is not None
     groups = [
         {n: c.reshape(-1, *c.shape[rank:]) for n, c in zip(names, result, strict=True)}
@@ -238,7 +240,7 @@ def join(chunks: Any) -> Any:
     sizes = np.concatenate([result.counts.reshape(-1) for result in results])
     counts, starts = sizes[number].reshape(-1), (np.cumsum(sizes) - sizes)[number].reshape(-1)
     offsets = np.append(0, np.cumsum(counts)).astype(np.int64)
-    # Row of each joined entry among the concatenated ones; with one axis of chunks they are equal.
+    # Row of each joined entry among the concatenated entries; one axis of chunks keeps the order.
     rows: NDArray[np.int64] | slice = slice(None)
     if grid.ndim > 1:
         rows = np.repeat(starts - offsets[:-1], counts) + np.arange(offsets[-1])
@@ -251,7 +253,7 @@ def join(chunks: Any) -> Any:
 
 
 def _grid_shape(chunks: Any) -> tuple[int, ...]:
-    """Return the shape of a grid of results: nested lists, tuples or arrays."""
+    """Return the shape of a grid of results, which is nested lists, tuples or arrays."""
     shape: list[int] = []
     while isinstance(chunks, list | tuple) or (isinstance(chunks, np.ndarray) and chunks.ndim):
         if len(chunks) == 0:

@@ -34,9 +34,10 @@ NUMBERS: dict[Merge, tuple[np.ufunc, float | bool]] = {
 
 
 def merge(how: Merge, answers: Columns, other: Columns, rows: Rows | None = None) -> None:
-    """Merge the answers `other` of a part into `answers`, in place.
+    """Merge the answers `other` of a part into `answers`, in place; both are columns by name.
 
-    Row i of `other` is for the query `rows[i]`, a row of `answers`; without `rows`, for query i.
+    Row i of `other` is for row `rows[i]` of `answers`; without `rows`, for row i. `how` says what
+    is kept of two answers: the least by (t or distance, id), or their sum, minimum or disjunction.
     """
     chosen = slice(None) if rows is None else rows
     if how is not Merge.LEAST:
@@ -50,23 +51,27 @@ def merge(how: Merge, answers: Columns, other: Columns, rows: Rows | None = None
 
 
 def _measure(columns: Columns) -> Column:
-    """Return the column by which answers are compared before the id: t, or the distance."""
+    """Return the column by which answers are compared before their ids: t, or the distance."""
     return columns["t" if "t" in columns else "distance"]
 
 
 def _merge_least(answers: Columns, other: Columns, chosen: Rows | slice) -> None:
-    """Replace answers by those of `other` that are less by (t or distance, id); -1 is a miss."""
+    """Replace rows `chosen` of answers by those of `other` that are less by (t or distance, id)."""
+    # An id of -1 is a miss.
     near, prim_id = _measure(other), other["prim_id"]
     least, least_id = _measure(answers)[chosen], answers["prim_id"][chosen]
-    better = (least_id < 0) | (near < least) | ((near == least) & (prim_id < least_id))
-    better = np.flatnonzero(better & (prim_id >= 0))
+    is_less = (least_id < 0) | (near < least) | ((near == least) & (prim_id < least_id))
+    better = np.flatnonzero(is_less & (prim_id >= 0))
     rows = better if isinstance(chosen, slice) else chosen[better]
     for name, column in answers.items():
         column[rows] = other[name][better]
 
 
 def _merge_first_few(answers: Columns, other: Columns, chosen: Rows | slice) -> None:
-    """Merge k answers of each query, (n, k), to the first k by (t or distance, id)."""
+    """Keep the first k by (t or distance, id) of the answers at rows `chosen` and those of `other`.
+
+    Both have k answers to each query: columns have the shape (n, k), or (n, k, 3).
+    """
     both = {
         name: np.concatenate([column[chosen], other[name]], 1) for name, column in answers.items()
     }
@@ -74,60 +79,63 @@ def _merge_first_few(answers: Columns, other: Columns, chosen: Rows | slice) -> 
     keys = both["prim_id"], _measure(both), both["prim_id"] < 0
     order = np.lexsort(keys, axis=-1)[:, : answers["prim_id"].shape[1]]
     for name, column in answers.items():
-        # Positions, (n, k, 3), are ordered as a whole.
+        # Positions, (n, k, 3), are ordered as whole points.
         index = order[..., None] if column.ndim == 3 else order
         column[chosen] = np.take_along_axis(both[name], index, axis=1)
 
 
 class MergedAnswers:
-    """Answers so far of a flat batch of queries.
-
-    `shape` is (number of queries,), or (number of queries, k) if each has k answers; `extra` are
-    columns in addition to those of the query's result, with their types.
-    """
+    """Answers so far of a flat batch of queries, in `columns`."""
 
     def __init__(self, verb: Verb, shape: tuple[int, ...], extra: Kinds = NO_COLUMNS) -> None:
+        """Begin with misses, of `shape` (n,) for n queries, or (n, k) if each has k answers.
+
+        `verb` declares the query. `extra` has the types of columns besides those of its result.
+        """
         assert verb.merge is not None
         self._how, self.columns = verb.merge, Columns()
         for name, kind in (verb.columns(ids=np.int64) | extra).items():
+            # A miss, or the initial number of the function that merges.
             begin = MISSES[name] if self._how is Merge.LEAST else NUMBERS[self._how][1]
             full = (*shape, 3) if name == "position" else shape
             self.columns[name] = np.full(full, begin, kind)
 
     def reach(self, rows: Rows) -> Floats | None:
-        """Return for each of `rows` the largest distance at which a part may change its answer.
+        """Return the largest distance at which a part may change the answer, for queries `rows`.
 
-        None if a part at any distance may.
+        None if parts at any distance may change all of them.
         """
         if self._how is Merge.SUM:
             return None
-        # The first column: t or the distance, of k answers that of the last; or whether one is
-        # true, which no part changes any more.
+        # The first column is t or the distance or, for `Merge.ANY`, whether there is a hit: if so,
+        # no part changes the answer. Of k answers, the last has the largest distance.
         column = next(iter(self.columns.values()))
         last = column[rows] if column.ndim == 1 else column[rows, -1]
         return np.where(last, -np.inf, np.inf) if self._how is Merge.ANY else np.asarray(last)
 
     def take(self, other: Columns, rows: Rows) -> None:
-        """Merge answers of a part to the queries `rows`."""
+        """Merge the answers of a part, `other`, whose row i is for the query rows[i]."""
         merge(self._how, self.columns, other, rows)
 
     def result(self, shape: tuple[int, ...]) -> dict[str, Any]:
-        """Return the columns with the shape of the queries; scalars for a single one."""
+        """Return the columns by name, in the shape of the queries; scalars for a single query."""
         full = {n: c.reshape((*shape, *c.shape[1:])) for n, c in self.columns.items()}
         return {name: c if c.ndim else c.item() for name, c in full.items()}
 
 
 class MergedLists:
-    """Entries of a flat batch of `size` queries, merged from parts and sorted by columns `keys`.
-
-    The first key is the query. `extra` has the types of columns in addition to those of the result.
-    With a `limit`, a query has at most that many entries, its first ones.
-    """
+    """Entries of a flat batch of queries, merged from parts and sorted."""
 
     def __init__(
         self, verb: Verb, keys: tuple[str, ...], size: int, limit: int | None = None,
         extra: Kinds = NO_COLUMNS,
     ) -> None:  # fmt: skip
+        """Begin without entries of `size` queries, which `verb` declares.
+
+        `keys` are the columns to sort by: first the number of the query, then the order of its
+        entries. With a `limit`, a query has at most that many entries, the first in order. `extra`
+        has the types of columns besides those of the result.
+        """
         self._keys, self._size, self._limit = keys, size, limit
         kinds = verb.columns(ids=np.int64) | {keys[0]: np.int64} | extra
         self._empty = {name: np.empty(0, kind) for name, kind in kinds.items()}
@@ -137,11 +145,11 @@ class MergedLists:
         self._reach = None if limit is None else np.full(size, np.inf)
 
     def reach(self, rows: Rows) -> Floats | None:
-        """Return the largest distance of entries that may count for each of `rows`; None if any."""
+        """Return the distance up to which entries count, for queries `rows`; None if all count."""
         return None if self._reach is None else self._reach[rows]
 
     def take(self, other: Columns, rows: Rows) -> None:
-        """Add entries of another part, sorted by queries, each of which is an index into `rows`."""
+        """Add the entries `other` of a part, sorted by query; query i there is query rows[i]."""
         query = other[self._keys[0]]
         entries = {name: other[name] for name in self._empty}
         self._added.append(entries | {self._keys[0]: rows[query]})
@@ -153,9 +161,10 @@ class MergedLists:
             self._reach[rows[full]] = np.minimum(self._reach[rows[full]], last)
 
     def finish(self) -> None:
-        """Sort the entries added since the last call; queries added later have larger numbers."""
+        """Sort the entries added since the last call; later ones must be of later queries."""
         columns = _joined([self._empty, *self._added])
         self._added.clear()
+        # `lexsort` sorts by its last key first.
         order = np.lexsort([columns[key] for key in reversed(self._keys)])
         if self._limit is not None:
             query = columns[self._keys[0]][order]

@@ -95,7 +95,7 @@ class Index:
 
 
 def file_names(number: int) -> tuple[str, str]:
-    """Return the names of the files of part `number`: of its tree, and of its ids."""
+    """Return the names of the files of part `number`: (tree, ids)."""
     return f"{number:05d}.bvh", f"{number:05d}.npy"
 
 
@@ -126,7 +126,7 @@ def is_url(place: str) -> bool:
 
 
 def file_system(url: str) -> tuple[Any, str]:
-    """Return the file system of a URL, and the path in it."""
+    """Return the fsspec file system of a URL, and the path in it without a slash at the end."""
     with extra("dask", f"{url} needs fsspec and its plug-in for the protocol"):
         from fsspec.core import url_to_fs
     files, root = url_to_fs(url)
@@ -164,9 +164,9 @@ def read_index(place: str) -> Index:
 
 
 def _index_of(content: dict[str, Any]) -> Index:
-    """Return the index with the content of a JSON file.
+    """Return the index in `content`, read from JSON, after checks.
 
-    Raise a ValueError, or one of _DAMAGE, if it is not valid.
+    Raises a ValueError, or an error that missing keys and wrong types cause, if it is not valid.
     """
     if content["format"] != FORMAT or type(content["version"]) is not int:
         raise ValueError("is not an index of parts")
@@ -204,7 +204,7 @@ def _check_record(part: PartRecord) -> None:
         (part.tree_digest, CONTENT_DIGEST_SIZE),
     )  # fmt: skip
     for digest, size in digests:
-        # Digests become names of local files.
+        # Nothing but digits, two a byte, as digests become names of local files.
         if not re.fullmatch(f"[0-9a-f]{{{2 * size}}}", digest):
             raise ValueError("is damaged: a checksum is not one")
     box = part.bounds
@@ -223,12 +223,12 @@ def _check_record(part: PartRecord) -> None:
 
 
 def _whole(*numbers: object) -> bool:
-    """Return whether all are integers, not negative, that int64 holds."""
+    """Return whether all `numbers` are integers from 0 to the largest of int64."""
     return all(type(number) is int and 0 <= number < 2**63 for number in numbers)
 
 
 def checked_files(folder: Path, index: Index, number: int) -> tuple[Path, Path]:
-    """Return the checked files of a part in a local folder: its tree's and its ids'."""
+    """Return the paths of the files of part `number`, (tree, ids), after `check_file` of both."""
     tree, ids = (folder / name for name in file_names(number))
     for path in (tree, ids):
         check_file(path, index.parts[number], f"{folder}: part {number} ({path.name})")
@@ -236,9 +236,9 @@ def checked_files(folder: Path, index: Index, number: int) -> tuple[Path, Path]:
 
 
 def check_file(path: Path, part: PartRecord, label: str) -> None:
-    """Raise a ValueError unless a part's file has the size in the index; a tree, also the header.
+    """Raise a ValueError unless the file at `path` has the size that the record of a part says.
 
-    `label` begins messages.
+    A file of a tree must also have the header of the record. `label` begins messages.
     """
     is_tree = path.suffix == ".bvh"
     size = part.tree_bytes if is_tree else part.ids_bytes
@@ -258,12 +258,13 @@ def bits_of(tree: BVH) -> int | None:
     """Return the union of the group bits of a tree's valid triangles; None if it has no groups."""
     if tree.groups is None:
         return None
+    # Leaves have valid triangles alone, and -1 in lanes that are not used.
     ids = tree.arrays.nodes.ids
     return int(np.bitwise_or.reduce(tree.groups[ids[ids >= 0]], initial=np.uint32(0)))
 
 
 def _check_header(data: bytes, part: PartRecord) -> None:
-    """Raise a ValueError unless a header has the checksum, box and count of a part's record."""
+    """Raise a ValueError unless the header `data` has the checksum, box and count of a record."""
     if data[HEADER_SIZE - DIGEST_SIZE :].hex() != part.tree_header:
         raise ValueError("is not the file of the index")
     kind, count, bounds = box_in(data)
@@ -275,27 +276,29 @@ def _check_header(data: bytes, part: PartRecord) -> None:
 
 
 class NewPartFolder:
-    """Local folder `path` in which parts are written; `place` is itself, or the URL they are for.
-
-    Its folder `scratch` is for temporary files.
-    """
+    """Local folder in which parts are written, with a folder `scratch` for temporary files."""
 
     def __init__(self, place: str, path: Path) -> None:
+        """Write to `path`; `place` is the same or, if `publish` is to copy the parts, a URL."""
         self._place, self.path = place, path
         self.scratch = path / SCRATCH
 
     def add(self, number: int, tree: BVH, ids: NDArray[np.int64]) -> PartRecord:
-        """Write the files of a part: its tree, and the ids of its triangles in the mesh."""
+        """Write the files of part `number`; return its record in the index.
+
+        `ids` are the ids in the mesh of the triangles of `tree`.
+        """
         tree_path, ids_path = (self.path / name for name in file_names(number))
-        size, contents = file_of(tree, 1)
+        size, contents = file_of(tree, threads=1)
         pieces, stream = list(contents), io.BytesIO()
 
         def write() -> None:
+            """Write the file of the tree, which must be new."""
             with open(tree_path, "xb") as file:
                 write_pieces(file, pieces)
 
-        # The digest is computed while the file is written, which waits for the disk: two calls on
-        # two threads, and a flag that ends both.
+        # Compute the digest while the file is written, which waits for the disk: two calls on two
+        # threads. The array is the flag by which `watch` ends both after an exception.
         digest = partial(content_digest, pieces)
         tree_digest, _ = watch((digest, write), 2, np.zeros(1, np.int32))
         np.save(stream, ids)
@@ -310,7 +313,7 @@ class NewPartFolder:
         )  # fmt: skip
 
     def publish(self, parts: list[PartRecord], sources: list[Source], quality: str) -> None:
-        """Copy the parts to the URL, if the place is one, and write the index last."""
+        """Write the index; if the place is a URL, first copy the files of parts to it."""
         content = {
             "format": FORMAT, "version": VERSION,
             "triangles": sum(part.triangles for part in parts), "quality": quality,
@@ -334,7 +337,7 @@ class NewPartFolder:
 
 @contextlib.contextmanager
 def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewPartFolder]:
-    """Return a context with a new folder for parts; its files are removed after an exception.
+    """Return a context with a new folder for parts, whose files are removed after an exception.
 
     For a URL, parts are written to a temporary folder, and copied by `publish`.
     """
@@ -345,6 +348,7 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewPartFolder]:
             names = [os.path.basename(path) for path in files.find(root, maxdepth=1)]
         except FileNotFoundError:
             names = []
+        # Files of parts without an index, left by a process that was killed, are overwritten.
         if not all(PART_FILE.fullmatch(name) for name in names):
             raise FileExistsError(f"folder has files in it: {place}")
         with tempfile.TemporaryDirectory() as local:
@@ -358,7 +362,7 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewPartFolder]:
         hint = "; of another process, or of one that was killed: then remove them"
         raise FileExistsError(f"folder has files in it: {path}{hint if SCRATCH in left else ''}")
     target = NewPartFolder(place, path)
-    # By one process alone; all files are new ones, so no link is followed.
+    # This fails in all processes but one. All files are new, so no link is followed.
     target.scratch.mkdir()
     try:
         yield target

@@ -89,15 +89,15 @@ class RaySource:
 
     def _blocks(self) -> Array:
         """Return a Dask array of the rays' shape, whose chunks are `RayBlocks`."""
-        # As it has no axis for coordinates, Dask fuses it with the query that takes it. The maker
-        # of rays is one key, however large its arguments are.
+        # As there is no axis for coordinates, Dask fuses this with the query that takes it. The
+        # maker of rays is one key, however large its arguments are.
         import dask.array as da
 
         meta, maker = np.empty((0,) * len(self.shape), object), delayed_value("maker", self._maker)
         return da.map_blocks(_blocks_of, chunks=self.chunks, dtype=object, meta=meta, maker=maker)
 
     def _answer(self, verb: str, target: Searchable, options: Options) -> Any:
-        """Return the lazy result of the query named `verb`."""
+        """Return the lazy result of the query named `verb` of `target`."""
         declaration, given = _checked(target, verb, options)
         return lazy_result(target, declaration, {"rays": self._blocks()}, given)
 
@@ -238,7 +238,7 @@ def camera_rays(camera: Camera, tile: int | tuple[int, int] = 2048) -> RaySource
 
 
 def _checked(target: Searchable, verb: str, options: Options) -> tuple[Verb, Options]:
-    """Return a query's declaration and its checked options, which are the same for all rays."""
+    """Return the declaration of the query `verb`, and `options`, checked to be one for all rays."""
     query = getattr(chunk_tasks.checked_target(target), verb)
     given, declaration = chunk_tasks.checked_options(query, options), declared(query)
     for name in declaration.arrays.keys() & given:
@@ -250,7 +250,7 @@ def _checked(target: Searchable, verb: str, options: Options) -> tuple[Verb, Opt
 
 
 def _blocks_of(*, maker: partial[RayBlocks], block_info: Any = None) -> RayBlocks:
-    """Return the `RayBlocks` of a chunk, whose place `map_blocks` passes as `block_info`.
+    """Return ``maker(place)``, the rays of the chunk that `map_blocks` describes in `block_info`.
 
     Its entry None is about the output: "array-location" has (start, stop) for each axis.
     """
@@ -260,11 +260,12 @@ def _blocks_of(*, maker: partial[RayBlocks], block_info: Any = None) -> RayBlock
 def _sum_of_chunk(
     rays: RayBlocks, target: Handle, function: Callable[..., ArrayLike], verb: str, options: Options
 ) -> ArrayLike:
-    """Return the sum of a user's function of the results of a chunk."""
+    """Return the sum of ``function(result, *slices of the source)`` over the blocks of a chunk."""
     with task_threads(options["threads"]):
         results = rays.cast(target.open(), verb, options)
         return _sum(function(result, *place) for _, place, result in results)
 
 
 def _sum(values: Iterable[ArrayLike]) -> ArrayLike:
+    """Return the sum of at least one value, from the first to the last."""
     return reduce(add, values)

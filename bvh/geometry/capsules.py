@@ -42,7 +42,7 @@ def _normal_terms(d, p, q, i):
 
 @kernel
 def _is_parallel(d, p, q):
-    """Return whether the direction is exactly parallel to the axis, or the axis is a point."""
+    """Return whether a direction d is exactly parallel to the axis p, q, or the axis is a point."""
     stay_outlined()
     for i in range(3):
         total = new_sum()
@@ -182,7 +182,8 @@ def frame_of(o, d, p, q, radius):
 @kernel
 def _surely_missed(o, d, p, q, radius):
     """Return whether the line of a ray misses the endless cylinder, if plain doubles are sure."""
-    # Each of the two terms of F is off by less than 20 * 2**-53 of its size.
+    # F = radius**2 |n|**2 - (m . n)**2 is negative for a miss (see `_exact_side`). Each of its two
+    # terms is off by less than 20 * 2**-53 of its size.
     m, v = minus(o, p), minus(q, p)
     n, sizes = cross(d, v), cross_size(d, v)
     w, size = dot(m, n), dot_size(m, sizes)
@@ -250,10 +251,13 @@ def _exact_along(d, p, q):
 def _cylinder(o, d, p, q, radius):
     """Return (side, sure, near, far) of a line and the endless cylinder around the axis.
 
-    `side`, by `_exact_side`, is -1 for a miss, 0 if the line touches, 1 for a hit. It is 2 if the
-    line is parallel to the axis, or the axis is a point; near and far then mean nothing. `sure`
-    tells whether near and far are known to be rounded correctly; else they are estimates.
+    `side` is exact: -1 for a miss, 0 if the line touches, 1 for a hit. It is 2 if the line is
+    parallel to the axis, or the axis is a point; near and far then mean nothing. `sure` tells
+    whether near and far are known to be rounded correctly; else they are estimates.
     """
+    # In scaled numbers, the line meets the cylinder where a t**2 + 2 b t + c = 0, for n = u x v,
+    # a = n.n, b = n.(m x v), c = |m x v|**2 - scale**2 v.v. The discriminant is v.v f, with the F
+    # of `_exact_side` for f.
     stay_outlined()
     u, v, m, scale, usable, e = frame_of(o, d, p, q, radius)
     uh, vh, mh = floats.high(u), floats.high(v), floats.high(m)
@@ -289,8 +293,8 @@ def _cylinder(o, d, p, q, radius):
 def capsule_interval(o, d, p, q, radius):
     """Return (hit, near, far) of the line of a finite ray in a solid capsule, for t of any sign.
 
-    A hit is decided exactly; a miss is (False, inf, -inf). Both ends are rounded correctly where
-    they are in the range of normal doubles.
+    The capsule is all points within `radius` of the segment p, q. A hit is decided exactly; a miss
+    is (False, inf, -inf). Both ends are rounded correctly where they are normal doubles.
     """
     stay_outlined()
     if _surely_missed(o, d, p, q, radius):

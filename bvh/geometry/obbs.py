@@ -124,7 +124,8 @@ def obb_bounds(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return (low, high), the corners (n, 3) of axis-aligned boxes that contain oriented boxes.
 
-    Oriented boxes have local corners lower <= upper (n, 3), and rows (n, 3, 4) of `local_frames`.
+    Oriented boxes have local corners lower <= upper (n, 3), and `rows` (n, 3, 4), maps from the
+    world to local coordinates.
     """
     # The rows' true inverse takes local y to p = V y + v; `inverses` has each entry of it within
     # 2**-53 of its size (or half a denormal). A coordinate of p is a sum of four terms, so it is
@@ -149,10 +150,11 @@ def _rough_crossing(level, at, size, slope, slope_error):
     """Return bounds (below, above) of the exact t at which a ray crosses the plane of a level.
 
     The plane is w . p + w3 = level. For the ray (o, d), `at` is w . o + w3, and `size` the sum of
-    its absolute terms; `slope` is w . d, off by at most `slope_error`.
+    its absolute terms. `slope` is w . d, off by at most `slope_error`; the caller has checked that
+    it is more than twice this error.
     """
     # With N and D the height and slope in plain float64 and E, F their error bounds, N/D is wrong
-    # by at most (E + |N/D| F) / (|D| - F) and its own rounding; |D| - F is above |D| / 2 here.
+    # by at most (E + |N/D| F) / (|D| - F) and its own rounding, where |D| - F is above |D| / 2.
     t = (level - at) / slope
     error = SUM_ERROR * (size + abs(level)) + FLOOR + abs(t) * slope_error
     margin = 2.1 * (error / abs(slope)) + 2.0**-51 * abs(t) + FLOOR
@@ -191,8 +193,9 @@ def read_obb(records, i):
 def obb_interval(o, d, lower, upper, rows):
     """Return (hit, near, far) of the line of a finite ray in a closed oriented box, for any t.
 
-    `lower` and `upper` are local corners, `rows` those of the inverse transform (`local_frames`). A
-    hit is decided exactly; a miss is (False, inf, -inf). Both ends are correctly rounded.
+    `lower` and `upper` are local corners; `rows`, three of four numbers, map the world to local
+    coordinates. A hit is decided exactly; a miss is (False, inf, -inf). Both ends are correctly
+    rounded.
     """
     if not boxes.is_box(lower, upper):
         return False, INF, -INF
@@ -211,7 +214,8 @@ def obb_interval(o, d, lower, upper, rows):
     ):
         return False, INF, -INF
     first, last = boxes.entered_and_left((s0, s1, s2), lower, upper)
-    # Leave out slabs that cannot have the latest entry or the earliest exit, and parallel ones.
+    # Leave out slabs that cannot have the latest entry or the earliest exit, and parallel ones;
+    # "not <", so that unknown bounds, NaN, leave none out.
     near = (
         plane_crossing(o, d, u, first[0]) if s0 != 0 and not near0[1] < latest else -INF,
         plane_crossing(o, d, v, first[1]) if s1 != 0 and not near1[1] < latest else -INF,
@@ -229,7 +233,8 @@ def obb_interval(o, d, lower, upper, rows):
 def _ray_obb(rays, obbs, hits):
     """Write to `hits`, a `BoxHit` of arrays, the result of each ray and its own oriented box.
 
-    `obbs` are lower and upper local corners and flat rows of `local_frames`, one for each ray.
+    `obbs` are lower and upper local corners (n, 3), and maps from the world to local coordinates,
+    (n, 12): three rows of four numbers.
     """
     lower, upper, rows = obbs
     hit, t_near, t_far = hits

@@ -89,7 +89,10 @@ def _add_height(total, factor, o, w, b, x, y):
 
 @kernel
 def height_sign(o, w, b):
-    """Return the exact sign of b - w3 - w . o: 1 if o is below plane (w, b), -1 above, 0 in it."""
+    """Return the exact sign of b - w3 - w . o for a point o and the plane w . p + w3 = b.
+
+    It is 1 if o is below the plane, -1 above, where w points, and 0 in it.
+    """
     stay_outlined()
     value = (w[0] * o[0] + w[1] * o[1] + w[2] * o[2] + w[3]) - b
     if abs(value) > SUM_ERROR * (floats.dot_size(w, o) + abs(w[3]) + abs(b)) + FLOOR:
@@ -137,9 +140,10 @@ def plane_crossing(o, d, w, b):
 
 @kernel
 def crossed_later(o, d, w, b, v, c):
-    """Return whether the ray (o, d) crosses plane (w, b) strictly later than plane (v, c), exactly.
+    """Return whether a ray (o, d) crosses a plane (w, b) strictly later than (v, c), exactly.
 
-    Both levels b and c are finite, and neither slope, w . d or v . d, is zero.
+    The planes are w . p + w3 = b and v . p + v3 = c. Both levels b and c are finite, and neither
+    slope, w . d or v . d, is zero.
     """
     # Multiplied by both slopes, the difference of the two crossings is a sum of products of four
     # doubles.

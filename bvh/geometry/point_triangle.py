@@ -54,7 +54,8 @@ def nearest_weights(a, b, c):
     However inaccurate, weights are not negative and add up to at most 1. `inside` tells whether the
     nearest point is in the face, not on an edge, by the same rounded numbers.
     """
-    # The regions, in order: corners v0, v1, v2; edges v0 v1, v0 v2, v1 v2; the face (`inside`).
+    # The regions, in order: corners v0, v1, v2; edges v0 v1, v0 v2, v1 v2; the face (`inside`). The
+    # names d1 to d6, va, vb and vc are Ericson's.
     e1, e2 = minus(a, b), minus(a, c)
     d1, d2, d3, d4, d5, d6 = dot(e1, a), dot(e2, a), dot(e1, b), dot(e2, b), dot(e1, c), dot(e2, c)
     s, t, inside = 0.0, 0.0, False
@@ -131,9 +132,10 @@ def side_of_edge(n, e, a):
 
 @inlined
 def _sure_side(n, sizes, e, a):
-    """Return (sign, value) of `side_of_edge` in doubles, with the sign 0 where it is unsure.
+    """Return (sign, value) of n . (e x a), with the sign 0 where rounding could have changed it.
 
-    The vectors are rounded; `sizes` are the sums of the absolute terms of each component of n.
+    The vectors are those of `side_of_edge`, but rounded to doubles; `sizes` are the sums of the
+    absolute terms of each component of n.
     """
     value = dot(n, cross(e, a))
     if abs(value) > SIDE_ERROR * floats.dot_size(sizes, floats.cross_size(e, a)):
@@ -230,6 +232,7 @@ def _nearest(p, v0, v1, v2, k, off, edges):
         return feature_distances.to_corner(p, v1, k) + (1.0, 0.0)
     if _sure_corner(c, ca, cb):
         return feature_distances.to_corner(p, v2, k) + (0.0, 1.0)
+    # Values w of edges are the weights of the opposite corners, up to a common factor.
     n, sizes = cross(ab, ac), floats.cross_size(ab, ac)
     s0, w2 = _sure_side(n, sizes, ab, a)
     s1, w0 = _sure_side(n, sizes, bc, b)
@@ -275,10 +278,11 @@ def _exact_side(a, b, c, p, scale):
 
 @kernel
 def _nearest_of_all(p, v0, v1, v2, k, exactly):
-    """Return the same as `_nearest`, for points whose region doubles do not decide.
+    """Return (distance, exponent, u, v) of `_nearest`, for points whose region doubles leave open.
 
-    If `exactly`, exact sums decide the region, and k has no effect. Else double-doubles do; the
-    distance is NaN where they leave the region open and that could matter, near the triangle.
+    If `exactly`, exact sums decide the region, and k has no effect. Else double-doubles of lengths
+    times 2**k do; the distance is NaN where they leave the region open and that could matter, near
+    the triangle.
     """
     stay_outlined()
     best, e, u, v, unsure = INF, np.int64(0), 0.0, 0.0, False

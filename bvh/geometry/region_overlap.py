@@ -84,7 +84,7 @@ def box_and_sphere(low, high, center, radius):
 def plane_height(planes, i, p):
     """Return (height, error): n . p + offset of plane i, row (n, offset), and a bound of its error.
 
-    The height is at least 0 inside the polytope, in units of the length of n.
+    The height is at least 0 inside the polytope, and multiplied by the length of n.
     """
     n0, n1, n2, w = row_of(planes, 4 * i)
     x, y, z = n0 * p[0], n1 * p[1], n2 * p[2]

@@ -42,7 +42,10 @@ def _as_distance(n, d, e):
 
 @kernel
 def _to_sphere(p, center, radius, shift):
-    """Return 2**shift times the signed distance of a point from a sphere, negative inside."""
+    """Return 2**shift times the signed distance of a point from a sphere, negative inside.
+
+    The caller has divided all lengths by 2**shift, lest they overflow.
+    """
     # (|m|**2 - r**2) / (|m| + r), for m = p - center.
     stay_outlined()
     e = length_exponent(p, center, radius)
@@ -123,7 +126,11 @@ def signed_distance(p, a, b, radius):
 
 @kernel
 def _to_side(p, a, b, radius, shift):
-    """Return 2**shift times `signed_distance` by exact sums, for a point between both ends."""
+    """Return 2**shift times the distance of `signed_distance`, from F by exact sums.
+
+    The nearest point of the axis is between its ends a and b. The caller has divided all lengths by
+    2**shift.
+    """
     # F / (v.v (d + r)), with the distance d from the axis: c * 2**g is F, den * 2**e is d + r, and
     # v * 2**k the vector of the axis.
     stay_outlined()

@@ -146,13 +146,13 @@ def exact_surface(o, center, radius, k):
 def unscaled(n, d, k, sure):
     """Return (sure, t): t is n / d * 2**k of double-doubles, surely the nearest double if `sure`.
 
-    The argument `sure` tells whether the operands are accurate (`is_accurate`); if not, the result
-    is not sure. A t that is not zero never becomes zero or infinite.
+    The argument `sure` tells whether n and d are accurate to 2**-75 of themselves; if not, the
+    result is not sure. A t that is not zero never becomes zero or infinite.
     """
     if n[0] == 0.0:
         return sure, 0.0
-    # If accurate, n and d are off by less than 2**-75 of themselves. If an error of ROOT_ERROR does
-    # not change the rounded quotient, that is the nearest double (Ziv's test).
+    # If a relative error of ROOT_ERROR does not change the rounded quotient, that is the nearest
+    # double (Ziv's test).
     q = floats.dd_div(n, d)
     margin = abs(q[0]) * ROOT_ERROR
     nearest = q[0] + (q[1] + margin)
@@ -242,11 +242,13 @@ def sphere_interval(o, d, center, radius):
 
 @kernel
 def _solved(o, d, center, radius):
-    """Return (hit, sure, near, far): near and far are estimates unless `sure`, the hit is exact.
+    """Return (hit, sure, near, far) of the line of a ray in a ball, with an exact `hit`.
 
-    `sure` tells whether both ends of the interval are known to be rounded correctly.
+    `sure` tells whether near and far, the ends of the interval of t, are known to be rounded
+    correctly; else they are estimates.
     """
-    # Scale directions by 2**-k and lengths by 2**-e to about one.
+    # Scale directions by 2**-k and lengths by 2**-e to about one. The line meets the sphere where
+    # a t**2 + 2 b t + c = 0; f is the discriminant.
     e = length_exponent(o, center, radius)
     k = min(max(floats.exponent(floats.largest(d)), -1022), 1022)
     u = floats.unrounded(d, k)

@@ -64,7 +64,11 @@ def _parts_of_dot(m, v):
 
 @inlined
 def _nearest(s, rest, sizes):
-    """Return (decided, x): if decided, x is the double nearest to m . (v, 1) of `_parts_of_dot`."""
+    """Return (decided, x): if decided, x is the double nearest to m . (v, 1).
+
+    The arguments are what `_parts_of_dot` returns: the value is about s + rest, a sum of terms of
+    the four `sizes`.
+    """
     # The sum s + rest is off by less than 2**-100 of the sizes; products may lose 2**-1074 each to
     # underflow. If the nearest double is the same at both ends of that interval, it is the nearest
     # (Ziv's test).
@@ -74,7 +78,10 @@ def _nearest(s, rest, sizes):
 
 @inlined
 def rounded_soon(m, v):
-    """Return (decided, x) as `rounded_dot` does, faster by a third, but decide less often."""
+    """Return (decided, x): if decided, x is the double nearest to m . (v, 1).
+
+    It is faster than `rounded_dot` by a third, but leaves more points undecided.
+    """
     s, rest, sizes, _ = _parts_of_dot(m, v)
     sure, x = _nearest(s, rest, sizes)
     return sure & (abs(x) <= LARGEST), x
@@ -119,7 +126,7 @@ def exact_dot(m, v):
 
 @inlined
 def rows_of(maps, at):
-    """Return the rows, three 4-tuples, of the map whose twelve numbers begin at index `at`."""
+    """Return three rows, 4-tuples, of the map whose twelve numbers begin at maps[at]."""
     return floats.row_of(maps, at), floats.row_of(maps, at + 4), floats.row_of(maps, at + 8)
 
 
@@ -147,7 +154,7 @@ def _outlined_coordinate(m, v):
 
 @kernel
 def transformed_point(maps, at, v):
-    """Return a finite point v moved by the map that begins at index `at`, correctly rounded."""
+    """Return a finite point v moved by the map whose twelve numbers begin at maps[at], rounded."""
     stay_outlined()
     x, y, z = rows_of(maps, at)
     return _coordinate(x, v), _coordinate(y, v), _coordinate(z, v)
@@ -215,7 +222,10 @@ def mirrored(maps: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 @kernel
 def _even_scale(a, b, c):
-    """Return the factor of lengths of the map of columns a, b, c; NaN if it varies by direction."""
+    """Return the factor by which a map of columns a, b, c scales lengths; NaN if directions differ.
+
+    Differences up to UNEVEN are ignored, such as those of a rotation rounded to float32.
+    """
     # The root of a third of the sum of squares, in double-doubles: the exact scale where the
     # columns have exactly that length. They are scaled by 2**-k to about one.
     k = min(max(floats.exponent(floats.reach_of(a, b, c)), -1022), 1022)
@@ -237,7 +247,7 @@ def _even_scale(a, b, c):
 
 @entry
 def _find_scales(maps, found):
-    """Write to `found` (n,) the factors of `even_scales` of maps (n, 3, 4)."""
+    """Write to `found` (n,) the factors by which maps (n, 3, 4) scale lengths, or NaN."""
     for i in range(len(maps)):
         a, b, c = column_of(maps, i, 0), column_of(maps, i, 1), column_of(maps, i, 2)
         found[i] = _even_scale(a, b, c)
@@ -246,7 +256,7 @@ def _find_scales(maps, found):
 def even_scales(maps: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the factors by which finite, invertible maps (n, 3, 4) scale lengths.
 
-    A factor is NaN for a map that is not EVEN: that scales some directions more than others.
+    A factor is NaN for a map that scales some directions more than others (beyond UNEVEN).
     """
     out = np.empty(len(maps))
     _find_scales(kernel_input(maps), out)
@@ -255,7 +265,10 @@ def even_scales(maps: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @entry
 def _judge(maps, status):
-    """Write the status of each matrix (n, 4, 4), such as SOUND; return SOUND if all are sound."""
+    """Write the status of each matrix (n, 4, 4) to `status` (n,); return SOUND if all are sound.
+
+    A status is SOUND, INFINITE, NOT_AFFINE, SINGULAR or EXTREME.
+    """
     worst = SOUND
     for i in range(len(maps)):
         # 0 times NaN or an infinity is NaN.
@@ -273,7 +286,7 @@ def _judge(maps, status):
         a, b, c = column_of(maps, i, 0), column_of(maps, i, 1), column_of(maps, i, 2)
         det, size = _determinant(a, b, c)
         status[i] = SOUND
-        # Only extreme or nearly singular matrices need the exact test.
+        # Only extreme or nearly singular matrices need the exact test; "not >", so that NaN does.
         if not (abs(det) > DET_ERROR * size + FLOOR and 1e-200 < abs(det) < 1e200):
             status[i] = _exact_status(a, b, c, column_of(maps, i, 3))
             worst = max(worst, status[i])

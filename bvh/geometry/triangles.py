@@ -76,7 +76,11 @@ def solve_plane(a, p, q, r):
 
 @inlined
 def solve_volumes(a, p, q, r):
-    """Return ((u n.r, its size), (v n.r, its size)): weights times n.r, as in `solve_plane`."""
+    """Return ((u n.r, its size), (v n.r, its size)), n = p x q: two double-doubles and their sizes.
+
+    u and v are the weights of v1 and v2 in the hit; the arguments are those of `solve_plane`. A
+    size is the sum of absolute terms.
+    """
     m, sizes = floats.sized_cross(r, a)
     (high, low), size = floats.sized_dot(m, sizes, q)
     return ((-high, -low), size), floats.sized_dot(m, sizes, p)
@@ -135,10 +139,10 @@ def _solve(o, d, e, k, corners):
 
 @kernel
 def distance(o, d, e, k, corners, vertex):
-    """Return t of a ray that hits a triangle, the double nearest to the real quotient n.a / n.d.
+    """Return t at which a ray (o, d) hits a triangle, rounded to the nearest double.
 
-    e and k are the exponents E and K of `scaled_ray`; `vertex`, from `sides`, is the index of a
-    corner on the ray, or NO_VERTEX.
+    2**e is about the largest coordinate, and 2**k the largest component of d (by `scaled_ray`);
+    `vertex`, from `sides`, is the index of a corner on the ray, or NO_VERTEX.
     """
     stay_outlined()
     if vertex != NO_VERTEX:
@@ -197,16 +201,17 @@ def _exact_quotient(volume, d, corners, den, den_size, e):
 def details_at_edge(o, d, corners, volumes, den, den_size, e, timed, t):
     """Return (timed, t, u, v) of a hit of which `solve_weights` does not decide u and v.
 
-    They are rounded correctly. `volumes` is the result of `solve_volumes`; its numbers and `den`,
-    n.d, are to be multiplied by 2**e. `timed` tells whether t is known; it is found here only where
-    the hit is a vertex.
+    u and v are rounded correctly. `volumes` is the result of `solve_volumes`; its numbers and
+    `den`, n.d, of size `den_size`, are to be multiplied by 2**e. `timed` tells whether t is known:
+    a t that is not may become known here, if the hit is a vertex.
     """
     stay_outlined()
     v0, v1, v2 = corners
     (of_u, u_size), (of_v, v_size) = volumes
     u_decided, u = floats.round_quotient(of_u, u_size, den, den_size)
     v_decided, v = floats.round_quotient(of_v, v_size, den, den_size)
-    # The vertex near the hit, if any: v0 if both weights are about 0, else that of a weight near 1.
+    # The vertex near the hit, if any: v0 if both weights are about 0, as weights are that are not
+    # decided, else that of a weight near 1.
     vertex = 0 if not (u_decided or v_decided) else NO_VERTEX
     if u_decided != v_decided and abs((u if u_decided else v) - 1.0) < 2.0**-40:
         vertex = 1 if u_decided else 2

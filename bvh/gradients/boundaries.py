@@ -15,11 +15,11 @@ from bvh.gradients.formulas import cross, dot, largest, times
 
 
 def _slopes(lib, points, ends, numbers):
-    """Return the derivatives of winding numbers (...,) by the ends of edges (k, 2, 3).
+    """Return the derivatives of winding numbers (...,) by the `ends` of open edges (k, 2, 3).
 
-    They are two arrays (..., k, 3), for the first and for the second ends, and 0 where there is
-    none. `points` are (..., 3); their winding `numbers` are not finite where there is no
-    derivative.
+    They are two arrays (..., k, 3), for the first and for the second ends, and 0 where there is no
+    derivative: for a point on an edge, and where the winding `numbers` of `points` (..., 3) are not
+    finite. `lib` is an `ArrayLibrary`.
     """
     xp = lib.xp
     seen = xp.isfinite(numbers)[..., None, None]
@@ -49,10 +49,11 @@ def _slopes(lib, points, ends, numbers):
 
 
 def pull_winding(lib, points, ends, numbers, gradients):
-    """Return gradients of points, (..., 3), and of ends of edges, (k, 2, 3).
+    """Return gradients of points, (..., 3), and of `ends` of edges, (k, 2, 3).
 
-    `gradients`, (...,), are those of the winding `numbers`.
+    `gradients`, (...,), are those of the winding `numbers`; `lib` is an `ArrayLibrary`.
     """
+    # A move of the point is the opposite move of both ends of all edges.
     first, last = _slopes(lib, points, ends, numbers)
     by_points = -times(gradients, (first + last).sum(-2))
     weights, count = gradients[..., None, None], math.prod(gradients.shape)
@@ -61,9 +62,10 @@ def pull_winding(lib, points, ends, numbers, gradients):
 
 
 def push_winding(lib, points, ends, numbers, moved_points, moved_ends):
-    """Return tangents of winding numbers, (...,).
+    """Return tangents of the winding `numbers`, (...,).
 
-    `moved_points` and `moved_ends` are the tangents of points (..., 3) and ends of edges (k, 2, 3).
+    `moved_points` and `moved_ends` are the tangents of `points`, (..., 3), and of the `ends` of
+    edges, (k, 2, 3); `lib` is an `ArrayLibrary`.
     """
     first, last = _slopes(lib, points, ends, numbers)
     moves = moved_points[..., None, :]

@@ -99,11 +99,11 @@ def in_range(xp, values, axes):
 
 
 def _bounded(formula):
-    """Return `formula` with arguments and results bounded, so that derivatives are in range.
+    """Return `formula` with 0 in place of arguments and results that are not finite, row by row.
 
-    Its arguments are the library; directions of rays, or points, (..., 3); corners of faces, (...,
-    3, 3); (t or distance, u, v); `hit`, True where there is one, (...); and `slopes`: gradients of
-    the results, or tangents of the arguments.
+    So derivatives of derivatives stay in range. Arguments of a formula are the library; directions
+    of rays, or points, (..., 3); corners of faces, (..., 3, 3); (t or distance, u, v); `hit`, True
+    where there is one, (...); and `slopes`: gradients of the results, or tangents of the arguments.
     """
 
     @wraps(formula)
@@ -125,7 +125,7 @@ def _bounded(formula):
 
 @_bounded
 def pull_hit(lib, directions, corners, hits, hit, gradients):
-    """Return gradients of origins, directions and corners from those of t, u, v and position.
+    """Return gradients of origins, directions and corners from `gradients` of t, u, v and position.
 
     `hits` are t, u and v, and `hit` is True where there is a hit.
     """
@@ -142,12 +142,13 @@ def pull_hit(lib, directions, corners, hits, hit, gradients):
 
 @_bounded
 def push_hit(lib, directions, corners, hits, hit, tangents):
-    """Return tangents of t, u, v and position from those of origins, directions and corners.
+    """Return tangents of t, u, v and position from `tangents` of origins, directions and corners.
 
     `hits` are t, u and v, and `hit` is True where there is a hit.
     """
     rates = hit_rates(lib, directions, corners, hits, hit)
     t = _only(lib, rates.usable, hits[0])
+    # The move of the ray at t, and r, how far the face moves from it.
     ray = tangents[0] + times(t, tangents[1])
     r = weighted(rates.faces.weights, tangents[2]) - ray
     position = ray + times(dot(r, rates.advance), rates.heading)
@@ -158,8 +159,9 @@ def push_hit(lib, directions, corners, hits, hit, tangents):
 def hit_rates(lib, directions, corners, hits, hit):
     """Return the `HitRates` of t, u and v in `hits`; `hit` is True where there is a hit.
 
-    By Cramer's rule, with e1 and e2 over the length of the face and d over its own `speed`:
+    If the face moves by r from the ray, Cramer's rule gives, with n = e1 x e2,
     dt = n . r / (n . d), du = (d x e2) . r / (n . d), dv = (e1 x d) . r / (n . d).
+    Here e1 and e2 are divided by the face's length and d by `speed`, its largest component.
     """
     xp = lib.xp
     _, u, v = hits
@@ -181,7 +183,7 @@ def hit_rates(lib, directions, corners, hits, hit):
 
 @_bounded
 def pull_point(lib, points, corners, results, hit, gradients, signed):
-    """Return gradients of points and corners from those of distance, u, v and position.
+    """Return gradients of points and corners from `gradients` of distance, u, v and position.
 
     `results` are distances, `signed` or not, u and v; `hit` is True where there is a closest point.
     """
@@ -204,7 +206,7 @@ def pull_point(lib, points, corners, results, hit, gradients, signed):
 
 @_bounded
 def push_point(lib, points, corners, results, hit, tangents, signed):
-    """Return tangents of distance, u, v and position from those of points and corners.
+    """Return tangents of distance, u, v and position from `tangents` of points and corners.
 
     `results` are distances, `signed` or not, u and v; `hit` is True where there is a closest point.
     """
@@ -215,7 +217,8 @@ def push_point(lib, points, corners, results, hit, tangents, signed):
     rel = tangents[0] - moved
     from_edge1 = dot(by_corners[..., 1, :] - by_corners[..., 0, :], rates.offset)
     from_edge2 = dot(by_corners[..., 2, :] - by_corners[..., 0, :], rates.offset)
-    # The closest point moves by x e1 + y e2 in its face.
+    # The closest point moves by x e1 + y e2 in its face, so that p - q stays orthogonal to the
+    # edges that q may move along, whose inverse Gram matrix `rates` has.
     b1, b2 = dot(rel, faces.e1) + from_edge1, dot(rel, faces.e2) + from_edge2
     x, y = rates.xx * b1 + rates.xy * b2, rates.xy * b1 + rates.yy * b2
     position = moved + times(x, faces.e1) + times(y, faces.e2)
@@ -240,7 +243,7 @@ POINT_RULES = [
 
 
 def point_rates(lib, points, corners, results, hit, signed):
-    """Return the `PointRates` of closest points.
+    """Return the `PointRates` of the points of faces, with `corners`, that are closest to `points`.
 
     `results` are distances, `signed` or not, u and v; `hit` is True where there is a closest point.
     """
@@ -286,10 +289,10 @@ def point_rates(lib, points, corners, results, hit, signed):
 
 
 def _movable(lib, e1, e2, weights, inside, area):
-    """Return (xx, xy, yy) of the inverse Gram matrix of the edges that a point may move along.
+    """Return (xx, xy, yy) of the inverse Gram matrix of the edges that a closest point moves along.
 
-    These are both edges where the point is `inside` a face, one on an edge, and none at a vertex:
-    then all are 0. `area` is the squared length of e1 x e2.
+    These are e1 and e2 where the point is `inside` a face, and one edge where it is on that. At a
+    vertex there is none, and all three numbers are 0. `area` is the squared length of e1 x e2.
     """
     xp = lib.xp
     w0, w1, w2 = weights
@@ -347,7 +350,7 @@ def _sign(lib, values):
 
 
 def _only(lib, which, values):
-    """Return values, which are numbers or rows of three, where `which` is True; else 0."""
+    """Return `values`, (...) or (..., 3), where the mask `which` (...) is True, and 0 elsewhere."""
     rows = len(values.shape) > len(which.shape)
     return lib.xp.where(which[..., None] if rows else which, values, 0.0)
 
@@ -369,7 +372,7 @@ def cross(lib, a, b):
 
 
 def _cross_size(lib, a, b):
-    """Return the sums of the absolute terms of cross products, for rows of three."""
+    """Return cross products of rows of three with the absolute values of all terms added up."""
     (ax, ay, az), (bx, by, bz) = _components(lib.xp.abs(a)), _components(lib.xp.abs(b))
     return lib.xp.stack([ay * bz + az * by, az * bx + ax * bz, ax * by + ay * bx], -1)
 

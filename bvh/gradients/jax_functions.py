@@ -37,7 +37,8 @@ def bounded(values, axes):
 
 
 def _batch(args, dims, *, axes):
-    """Return (result, 0) for a batch along axis dims[0]: it becomes axis 0, as `axes` are last."""
+    """Return (`bounded` of a batch of values, 0): the axis dims[0] of the batch becomes axis 0."""
+    # In front, it is not among the last `axes` axes, over which values are bounded together.
     return bounded(jnp.moveaxis(args[0], dims[0], 0), axes), 0
 
 
@@ -57,13 +58,17 @@ PUSHES = {
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def differentiable(rule, *given):
-    """Return t or distance, u, v and position, as given (see `DifferentiableQueries`)."""
+    """Return t or distance, u, v and position as given; their derivatives are those of `rule`.
+
+    `given` has the arguments that they depend on (origins, directions and corners, or points and
+    corners), then these four results and the mask `hit`.
+    """
     return given[-5:-1]
 
 
 @differentiable.defjvp
 def _(rule, primals, tangents):
-    """Return the results, and their tangents by those of the moving arguments, which come first."""
+    """Return the results of `differentiable`, and their tangents by those of its arguments."""
     results = differentiable(rule, *primals)
     *moving, _, _, _, _, hit = primals
     slopes = tuple(tangents[: len(moving)])
@@ -72,7 +77,7 @@ def _(rule, primals, tangents):
 
 @jax.custom_jvp
 def wound(points, ends, numbers):
-    """Return `numbers`, the winding numbers of points by `ends` of open edges, with derivatives."""
+    """Return winding `numbers` with derivatives by `points` and `ends` of open edges (k, 2, 3)."""
     return numbers
 
 
@@ -102,7 +107,7 @@ RuntimeError
     wound = staticmethod(wound)
 
     def reals(self, name, value):
-        """Return an argument as float64; raise where JAX has no float64."""
+        """Return the argument `value` as float64; raise an error where JAX has no float64."""
         if not jax.config.jax_enable_x64:
             raise RuntimeError(
                 "bvh.jax needs float64, which JAX has switched off: call "
@@ -118,13 +123,14 @@ RuntimeError
         return array.astype(jnp.float64)
 
     def constant(self, find):
-        """Return the result of `find`; a compiled function calls it whenever it runs."""
+        """Return the result of `find`, which a compiled function calls whenever it runs."""
+        # The first call tells the shape, which is always the same.
         return jax.pure_callback(find, jax.ShapeDtypeStruct(find().shape, np.float64))
 
     def search(self, search, arguments, shape):
-        """Return the results of a search, without derivatives, by one call for a batch of batches.
+        """Return the results of a search, without derivatives; under `vmap` by one call for all.
 
-        `arguments` are vertices or None, then those of the query; `shape` is their common shape.
+        `arguments` are vertices or None, then those of the query, whose common shape is `shape`.
         """
         # Shape of a row by its size in `types`.
         tails = {0: (), 3: (3,), 9: (3, 3)}

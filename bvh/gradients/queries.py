@@ -24,7 +24,7 @@ Query = TypeVar("Query", bound=Callable[..., Any])
 
 
 def plain_tuple(kind: Kind) -> Kind:
-    """Make `tuple` the only base of a named tuple, as required by older PyTorch under `vmap`."""
+    """Make `tuple` the only base of a named tuple class, as older PyTorch needs under `vmap`."""
     kind.__bases__ = (tuple,)
     return kind
 
@@ -135,22 +135,25 @@ class DifferentiableQueries(ABC, Generic[Array]):
         """Return the result of `find` as a constant, whose shape does not depend on vertices."""
 
     def summable(self, rows: Array) -> Array:
-        """Return rows of three such that sums of their gradients over all queries stay in range."""
+        """Return `rows` of three whose gradients, summed over all queries, become 0 on overflow."""
         result: Array = self.library.bounded(rows, 1)
         return result
 
     def returned(
         self, results: Sequence[Array], given: Sequence[Array | ArrayLike | None]
     ) -> Sequence[Array]:
-        """Return results on the device of the arguments `given`: here, unchanged."""
+        """Return results on the device of the arguments `given`; unchanged if not overridden."""
         return results
 
     def guarded(self, query: Query) -> Query:
-        """Return a query that may be called while the library compiles a function: here itself."""
+        """Return a query that compiled functions may call; `query` itself if not overridden."""
         return query
 
     def function(self, query: Query, example: str) -> Query:
-        """Return a method as a function of the module, with imports and an example in its docs."""
+        """Return a method as a function of the module, with `example` at the end of its docstring.
+
+        Imports of the module are put before the example. The function is added to `functions`.
+        """
         answer = self.guarded(query)
 
         @wraps(query)
@@ -344,7 +347,8 @@ class DifferentiableQueries(ABC, Generic[Array]):
         self, query: str, tree: BVH, points: Array | ArrayLike, vertices: Array | ArrayLike | None,
         max_distance: Array | ArrayLike, options: dict[str, Any],
     ) -> PointTuple[Array]:  # fmt: skip
-        """Return closest points; their distances are signed for the `query` "signed_distance"."""
+        """Return closest points, with signed distances if `query` is "signed_distance"."""
+        # Values of tensors and JAX arrays, which may be traced, are not checked.
         if isinstance(max_distance, float | int | np.number | np.ndarray):
             lengths("max_distance", max_distance)
         places, bounds = {"points": points}, {"max_distance": max_distance}
@@ -362,11 +366,11 @@ class DifferentiableQueries(ABC, Generic[Array]):
         bounds: dict[str, Array | ArrayLike], vertices: Array | ArrayLike | None,
         options: dict[str, Any],
     ) -> tuple[Array, ...]:  # fmt: skip
-        """Return the columns of a result (see `TreeSearch`), then what derivatives depend on.
+        """Return the columns of the result of `query`, then the arrays that derivatives depend on.
 
-        `vectors` are the arguments (..., 3) by name, `bounds` the arguments (...) by name.
-        Derivatives depend on the vectors, with the shape of the result, and on the corners of
-        faces, (..., 3, 3).
+        Columns are t, prim_id, u, v and front, or distance, prim_id, u, v and position. Derivatives
+        depend on `vectors`, the arguments (..., 3) by name, broadcast to the shape of the result,
+        and on the corners of faces, (..., 3, 3). `bounds` are the arguments (...) by name.
         """
         tree = searches.checked_tree(query, tree)
         rows = {name: self.reals(name, value) for name, value in vectors.items()}

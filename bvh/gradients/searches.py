@@ -44,7 +44,7 @@ class TreeSearch:
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raise at once for options that are not valid: some libraries run the search later."""
+        """Raise an error for options that are not valid: some libraries run the search later."""
         get = self.options.get
         check_options(sort=None, validate=False, filter=get("filter"), data=get("data"))
         for name, check in CHECKS.items():
@@ -60,8 +60,9 @@ class TreeSearch:
 
         Columns are t, prim_id, u, v and front, or distance, prim_id, u, v and position. If
         `moving`, the last array has the vertex indices of the faces, (..., 3), otherwise their
-        corners, (..., 3, 3); a miss has any face.
+        corners, (..., 3, 3); a miss has any face. `vertices`, if given, must be the tree's.
         """
+        # A copy, because another thread may refit the tree.
         tree = copy(self.tree)
         points, faces = tree.vertices, tree.faces
         # Arguments with rows of three numbers come first, then limits.
@@ -76,11 +77,15 @@ class TreeSearch:
         columns = [_spread(x, shape, dtype) for x, (_, dtype) in pairs]
         if len(faces) == 0:
             faces, points = NO_FACE, NO_POINTS
+        # Misses, of id -1, get the first face.
         corners = faces[np.maximum(columns[1], 0)].astype(np.int64)
         return (*columns, corners if self.moving else points[corners])
 
     def _search(self, tree: BVH, *arguments: Any) -> Arrays:
-        """Return the columns that `__call__` lists; `arguments` are those of the query."""
+        """Return the columns that `__call__` lists; `arguments` are those of the query.
+
+        For signed distances, the sign of points inside is put to the distances of `closest_point`.
+        """
         # Queries on devices have fewer options, and none that are None.
         options = {k: v for k, v in self.options.items() if v is not None}
         if self.query == "closest_hit":
@@ -97,7 +102,7 @@ class TreeSearch:
         return distance, near.prim_id, near.u, near.v, near.position
 
     def types(self) -> list[tuple[int, type]]:
-        """Return (numbers in a row, type) of each array of the result; 0 for arrays of numbers."""
+        """Return (n, type) of each array of the result: n numbers a row, 0 for plain numbers."""
         last = (3, np.int64) if self.moving else (9, np.float64)
         fifth = (0, np.bool_) if self.query == "closest_hit" else (3, np.float64)
         return [(0, np.float64), (0, np.int32), (0, np.float64), (0, np.float64), fifth, last]
@@ -114,7 +119,7 @@ class WindingSearch:
     options: dict[str, Any]
 
     def __call__(self, vertices: NDArray[Any] | None, points: NDArray[Any]) -> Arrays:
-        """Return a column of winding numbers; see `TreeSearch.__call__` for batches of vertices."""
+        """Return (winding numbers,) of `points` (..., 3); `vertices`, if given, are the tree's."""
         shape = points.shape[:-1]
         if vertices is not None:
             check_same(vertices, self.tree.vertices)
@@ -123,7 +128,7 @@ class WindingSearch:
         return (_spread(found, shape, np.float64),)
 
     def types(self) -> list[tuple[int, type]]:
-        """Return (0, type) of the one array of the result: 0 stands for an array of numbers."""
+        """Return [(0, type)] for the only array of the result; 0 means one number a point."""
         return [(0, np.float64)]
 
 
@@ -150,7 +155,7 @@ def boundary_ids(tree: BVH, mask: int | None) -> NDArray[np.int64]:
 
 
 def checked_tree(query: str, tree: Any) -> BVH:
-    """Return a tree over triangles, also one on a device; else raise a TypeError for `query`."""
+    """Return `tree` if it is over triangles, or on a device; else raise an error for `query`."""
     if isinstance(getattr(tree, "host", None), BVH):
         on_device: BVH = tree
         return on_device
@@ -179,12 +184,12 @@ def check_rows(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _spread(value: Any, shape: tuple[int, ...], dtype: type) -> NDArray[Any]:
-    """Return numbers or rows as an array with leading `shape`: a copy if they must be broadcast."""
+    """Return `value` as an array whose first axes have the given shape; broadcast into a copy."""
     array: NDArray[Any] = np.asarray(value, dtype)
     full = shape + array.shape[len(shape) :]
     return array if array.shape == full else np.array(np.broadcast_to(array, full))
 
 
 def with_axes(array: Any, count: int) -> Any:
-    """Return an array with `count` axes, new ones of length 1 first."""
+    """Return an array with `count` axes; new axes, of length 1, come first."""
     return array.reshape((1,) * (count - array.ndim) + tuple(array.shape))

@@ -119,16 +119,16 @@ class Differentiable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        """Return the gradients of the moving arguments, and None for the others."""
+        """Return the gradients of the moving arguments, and None for `rule` and the last five."""
         start, corners, *answers, hit = ctx.saved_tensors
         result = ctx.rule.pull(LIBRARY, start, corners, tuple(answers), hit, gradients)
         return (None, *result, None, None, None, None, None)
 
     @staticmethod
     def jvp(ctx, _, *tangents):
-        """Return the tangents of the results for those of the moving arguments."""
+        """Return the tangents of the results for `tangents` of the arguments after `rule`."""
         start, corners, *answers, hit = ctx.saved_tensors
-        # A tangent of None is zero, with the shape of its argument. Those of `moving` come first.
+        # Those of the moving arguments come first. None stands for zeros of the argument's shape.
         like = (*[start] * (ctx.moving - 1), corners)
         pairs = zip(tangents, like, strict=False)
         slopes = tuple(torch.zeros_like(y) if x is None else x for x, y in pairs)
@@ -210,7 +210,7 @@ class TorchQueries(DifferentiableQueries[Tensor]):
         return torch.from_numpy(find())
 
     def summable(self, rows):
-        """Return rows of three such that sums of their gradients over all queries stay in range."""
+        """Return `rows` of three whose gradients, summed over all queries, become 0 on overflow."""
         return Bounded.apply(rows, 1) if rows.requires_grad else rows
 
     def returned(self, results, given):

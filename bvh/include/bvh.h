@@ -112,6 +112,63 @@ typedef struct {
 } bvh_common_polygons_words;
 void bvh_common_polygons(bvh_common_polygons_words *words);
 
+/* bvh.geometry.pairs.edge_segments */
+
+typedef struct {
+    int8_t *data;
+    int64_t shape[2];
+} bvh_i1_2d;
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f8_3d own;
+    bvh_f8_3d other;
+    bvh_i4_2d pairs;
+    bvh_i1_1d shared;
+    bvh_i1_2d signs;
+    bvh_i1_2d codes;
+    bvh_f8_3d points;
+    bvh_i8_1d sizes;
+} bvh_edge_segments_words;
+void bvh_edge_segments(bvh_edge_segments_words *words);
+
+typedef struct {
+    bvh_i4_2d _0;
+    bvh_i8_2d _1;
+} bvh_Tuple;
+
+typedef struct {
+    int32_t *data;
+    int64_t shape[3];
+} bvh_i4_3d;
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_i1_2d codes;
+    bvh_i4_2d pairs;
+    bvh_Tuple first;
+    bvh_Tuple second;
+    bvh_i4_3d edges;
+    bvh_i8_2d ends;
+} bvh_identify_ends_words;
+void bvh_identify_ends(bvh_identify_ends_words *words);
+
+/* bvh.geometry.pairs.face_contacts */
+
+typedef struct {
+    bvh_f8_2d _0;
+    bvh_i4_2d _1;
+} bvh_Tuple_2;
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_Tuple_2 own;
+    bvh_Tuple_2 other;
+    bvh_i4_2d pairs;
+    bvh_i1_1d kinds;
+} bvh_kinds_of_contact_words;
+void bvh_kinds_of_contact(bvh_kinds_of_contact_words *words);
+
 /* bvh.geometry.pairs.round_gaps */
 
 typedef struct {
@@ -313,7 +370,7 @@ typedef struct {
     double _1[3];
     double _2;
     double _3;
-} bvh_Tuple;
+} bvh_Tuple_3;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -323,7 +380,7 @@ typedef struct {
     double result_3;
     int64_t result_4;
     bvh_TreeArrays arrays;
-    bvh_Tuple ray;
+    bvh_Tuple_3 ray;
 } bvh_cast_words;
 void bvh_cast(bvh_cast_words *words);
 
@@ -331,7 +388,7 @@ typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
     bvh_TreeArrays arrays;
-    bvh_Tuple ray;
+    bvh_Tuple_3 ray;
 } bvh_is_hit_words;
 void bvh_is_hit(bvh_is_hit_words *words);
 
@@ -339,7 +396,7 @@ typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
     bvh_TreeArrays arrays;
-    bvh_Tuple ray;
+    bvh_Tuple_3 ray;
     bvh_f8_1d t;
     bvh_i4_1d prim_id;
 } bvh_rank_words;
@@ -415,32 +472,13 @@ typedef struct {
 } bvh_fill_transforms_words;
 void bvh_fill_transforms(bvh_fill_transforms_words *words);
 
-/* bvh.surfaces.edge_segments */
-
-typedef struct {
-    int8_t *data;
-    int64_t shape[2];
-} bvh_i1_2d;
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_f8_3d own;
-    bvh_f8_3d other;
-    bvh_i4_2d pairs;
-    bvh_i1_2d signs;
-    bvh_i1_2d codes;
-    bvh_f8_3d points;
-    bvh_i8_1d sizes;
-} bvh_edge_segments_words;
-void bvh_edge_segments(bvh_edge_segments_words *words);
-
 /* bvh.surfaces.overlap_terms */
 
 typedef struct {
     int64_t kernel_status, kernel_error;
     bvh_f8_3d corners;
     bvh_i1_1d outward;
-    bvh_i8_2d names;
+    bvh_i8_2d point_ids;
     bvh_i8_1d depths;
     bvh_i8_1d first;
     bvh_i8_1d rows;
@@ -456,7 +494,7 @@ typedef struct {
     bvh_f8_3d own;
     bvh_f8_3d other;
     bvh_i1_1d outward;
-    bvh_i1_1d reverse;
+    bvh_i1_1d outward2;
     bvh_i4_2d pairs;
     bvh_f8_2d points;
     bvh_f8_1d origin;
@@ -487,7 +525,7 @@ void bvh_find_crossings(bvh_find_crossings_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
-    bvh_i8_2d names;
+    bvh_i8_2d point_ids;
     bvh_i8_1d first;
     bvh_i8_1d changes;
     bvh_i8_1d parents;
@@ -1928,7 +1966,7 @@ typedef struct {
 typedef struct {
     bvh_i4_1d _0;
     bvh_i8_1d _1;
-} bvh_Tuple_2;
+} bvh_Tuple_4;
 
 typedef struct {
     bvh_i8_2d _0;
@@ -1936,7 +1974,7 @@ typedef struct {
     bvh_f4_2d _2;
     bvh_f4_2d _3;
     bvh_f4_2d _4;
-} bvh_Tuple_3;
+} bvh_Tuple_5;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -1946,8 +1984,8 @@ typedef struct {
     bvh_i8_2d tasks;
     bvh_SubtreeNodes block;
     bvh_Limits limits;
-    bvh_Tuple_2 state;
-    bvh_Tuple_3 scratch;
+    bvh_Tuple_4 state;
+    bvh_Tuple_5 scratch;
 } bvh_build_subtrees_Spatial_words;
 void bvh_build_subtrees_Spatial(bvh_build_subtrees_Spatial_words *words);
 
@@ -1958,8 +1996,8 @@ typedef struct {
     bvh_i8_2d tasks;
     bvh_SubtreeNodes block;
     bvh_Limits limits;
-    bvh_Tuple_2 state;
-    bvh_Tuple_3 scratch;
+    bvh_Tuple_4 state;
+    bvh_Tuple_5 scratch;
 } bvh_build_subtrees_none_words;
 void bvh_build_subtrees_none(bvh_build_subtrees_none_words *words);
 
@@ -2014,7 +2052,7 @@ typedef struct {
     bvh_i8_2d _1;
     bvh_f4_2d _2;
     bvh_f4_2d _3;
-} bvh_Tuple_4;
+} bvh_Tuple_6;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -2026,7 +2064,7 @@ typedef struct {
     bvh_i4_2d links;
     bvh_i8_2d ranges;
     bvh_i4_1d range_of;
-    bvh_Tuple_4 scratch;
+    bvh_Tuple_6 scratch;
 } bvh_split_cells_words;
 void bvh_split_cells(bvh_split_cells_words *words);
 
@@ -2150,7 +2188,7 @@ typedef struct {
     bvh_f4_2d _0;
     bvh_i4_2d _1;
     bvh_i4_1d _2;
-} bvh_Tuple_5;
+} bvh_Tuple_7;
 
 typedef struct {
     bvh_f4_1d sums;
@@ -2161,12 +2199,12 @@ typedef struct {
     bvh_i8_2d _0;
     bvh_i8_1d _1;
     bvh_i8_2d _2;
-} bvh_Tuple_6;
+} bvh_Tuple_8;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
-    bvh_Tuple_5 binary;
+    bvh_Tuple_7 binary;
     bvh_Plan plan;
     bvh_i8_2d tasks;
     int64_t begin;
@@ -2175,7 +2213,7 @@ typedef struct {
     bvh_i8_2d left_over;
     bvh_f4_1d data;
     bvh_i4_2d ids;
-    bvh_Tuple_6 scratch;
+    bvh_Tuple_8 scratch;
 } bvh_collapse_words;
 void bvh_collapse(bvh_collapse_words *words);
 
@@ -2398,7 +2436,6 @@ typedef struct {
     int64_t result_0;
     bvh_f4_2d bounds;
     bvh_i4_2d links;
-    bvh_i4_1d order;
     bvh_i8_2d pending;
     bvh_i8_1d codes;
 } bvh_widen_words;

@@ -49,23 +49,26 @@ _ENTRY = struct.Struct("<16s8s4Q16s")
 
 
 class ArrayEntry(NamedTuple):
-    """Row of the table of arrays: type, shape, and place in bytes; flat arrays have 0 columns."""
+    """An array in a file: its type such as "<f8", its shape, and where its bytes are."""
 
     name: str
     dtype: str
     rows: int
-    columns: int
+    columns: int  # 0 for a flat array
     offset: int
     size: int
 
 
 def padded(size: int) -> int:
-    """Return a number of bytes, rounded up to a multiple of the alignment."""
+    """Return `size`, a number of bytes, rounded up to a multiple of ALIGNMENT."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def laid_out(shapes: list[tuple[str, str, int, int]]) -> list[ArrayEntry]:
-    """Return the table of arrays of (name, dtype, rows, columns), one after another in a file."""
+    """Return table entries that place arrays one after another, from HEADER_SIZE on, aligned.
+
+    A shape is (name, dtype, rows, columns) of an array; flat arrays have 0 columns.
+    """
     entries, offset = [], HEADER_SIZE
     for name, dtype, rows, columns in shapes:
         # The last character of a dtype such as "<f8" is its bytes.
@@ -76,12 +79,12 @@ def laid_out(shapes: list[tuple[str, str, int, int]]) -> list[ArrayEntry]:
 
 
 def end_of(entries: list[ArrayEntry]) -> int:
-    """Return the offset of the end of all arrays: the size of a file without anything else."""
+    """Return the offset in bytes of the end of all arrays, including zeros up to the alignment."""
     return entries[-1].offset + padded(entries[-1].size)
 
 
 def packed_header(fields: bytes, entries: list[ArrayEntry], digests: tuple[bytes, ...]) -> bytes:
-    """Return a header: `fields`, the bytes before the table of arrays; the table; the checksum."""
+    """Return a header: `fields`, bytes before the table; the table of arrays; the checksum."""
     parts = [fields]
     for entry, digest in zip(entries, digests, strict=True):
         name, dtype, *numbers = entry
@@ -94,8 +97,11 @@ NOT_SAVED = "is not a saved tree or scene; bvh.BVH.from_file and bvh.load_scene 
 
 
 def check_header(data: bytes, magic: bytes, newest: int) -> None:
-    """Check that `data` begins with an undamaged header of a kind, of a version up to `newest`."""
-    # Here and below, errors have no subject: callers add the name of the file.
+    """Check that `data`, the begin of a file, is an undamaged header of a supported version.
+
+    `magic` are the first bytes of this kind of file, and `newest` is the newest format version of
+    the kind. Errors have no subject: callers add the name of the file.
+    """
     if not data.startswith(magic):
         raise ValueError(NOT_SAVED)
     if len(data) < HEADER_SIZE:
@@ -111,9 +117,9 @@ def check_header(data: bytes, magic: bytes, newest: int) -> None:
 
 
 def check_packed(data: bytes, packed: bytes, size: int, expected_size: int) -> None:
-    """Check that `data` begins with the header `packed`, which was made anew from its counts.
+    """Check that `data`, the begin of a file of `size` bytes, fits the counts in its header.
 
-    So its table of arrays is the only possible one. `size` is the size of the file.
+    `packed` is the header made anew from these counts, with the only possible table of arrays.
     """
     if packed != data[:HEADER_SIZE]:
         raise ValueError("is not valid: its table of arrays contradicts its counts")
@@ -125,6 +131,7 @@ def check_packed(data: bytes, packed: bytes, size: int, expected_size: int) -> N
 def digests_in(data: bytes, begin: int, count: int) -> tuple[bytes, ...]:
     """Return the digests in a header whose table of `count` arrays begins at byte `begin`."""
     table = data[begin : begin + count * _ENTRY.size]
+    # The digest is the last field of an entry.
     return tuple(row[-1] for row in _ENTRY.iter_unpack(table))
 
 
@@ -147,7 +154,10 @@ def read_arrays(
     content: NDArray[np.uint8], entries: list[ArrayEntry], digests: tuple[bytes, ...] | None,
     threads: int,
 ) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """Return the arrays in the bytes of a file by name, as views; with digests, checked by them."""
+    """Return the arrays in `content`, a file's bytes, by name, as views.
+
+    If `digests` are given, `threads` threads check those of the arrays, and padding must be zeros.
+    """
     arrays = {}
     for k, entry in enumerate(entries):
         end = entry.offset + entry.size
@@ -169,7 +179,11 @@ def file_pieces(
     entries: list[ArrayEntry], arrays: dict[str, Any], packed: Callable[[tuple[bytes, ...]], bytes],
     threads: int,
 ) -> Iterator[NDArray[np.uint8]]:  # fmt: skip
-    """Yield the bytes of a file: its header, which `packed` makes of digests; arrays by name."""
+    """Yield the bytes of a file piece by piece: its header, then its arrays and their padding.
+
+    `entries` say where, and as which types, the `arrays`, by name, are stored. ``packed(digests)``
+    returns the header, for digests that `threads` threads compute.
+    """
     stored = [np.ascontiguousarray(arrays[entry.name], entry.dtype) for entry in entries]
     header = packed(tuple(digest_of(array, threads) for array in stored))
     yield np.frombuffer(header, np.uint8)
@@ -181,7 +195,7 @@ def file_pieces(
 
 
 def write_pieces(file: BinaryIO, pieces: Iterable[NDArray[np.uint8]]) -> None:
-    """Write the bytes of a file and bring them to the disk."""
+    """Write pieces of bytes to an open file, and wait until they are on the disk."""
     for piece in pieces:
         file.write(piece.data)
     file.flush()
@@ -189,8 +203,9 @@ def write_pieces(file: BinaryIO, pieces: Iterable[NDArray[np.uint8]]) -> None:
 
 
 def replace_file(path: str, pieces: Iterable[NDArray[np.uint8]]) -> None:
-    """Write a file atomically: its name refers to the old content or to the complete new one."""
-    # A link stays, and the file that it points at is replaced, as by a plain write.
+    """Write a file atomically: `path` refers to the old content or to the complete new one."""
+    # A link stays, and the file that it points at is replaced, as by a plain write. Errors name
+    # the path that was given.
     given_path, path = path, os.path.realpath(path)
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(path).st_mode):

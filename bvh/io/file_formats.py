@@ -77,8 +77,9 @@ _SCENE_FIELDS = struct.Struct("<8s4I7Q")
 class TreeHeader(NamedTuple):
     """Fields of a tree's header, and the digests of its arrays.
 
-    `points` counts vertices, or shapes other than triangles; `rows` counts triangle groups, or ids
-    of shapes. Nodes and groups have `width` lanes; with `compact`, groups are of int16.
+    `points` counts vertices of triangles, or shapes of other kinds; `rows` counts triangle groups,
+    or ids of shapes. Nodes and groups have `width` lanes; with `compact`, groups are of int16.
+    `seconds` is the time of the build, `bounds` the lower and upper corner of all that can be hit.
     """
 
     kind: str
@@ -97,7 +98,7 @@ class TreeHeader(NamedTuple):
 
     @property
     def version(self) -> int:
-        """Version of the format of a tree of this kind."""
+        """Format version: 1 for shapes; for triangles 6 if groups are compact, else 5."""
         if self.kind != "triangles":
             return 1
         return VERSION if self.compact else OLDEST
@@ -106,7 +107,8 @@ class TreeHeader(NamedTuple):
 class SceneHeader(NamedTuple):
     """Fields of a scene's header, and the digests of its tables.
 
-    `text` and `size` are bytes, of names and materials and of the file; the others count rows.
+    `text` is the bytes of names and materials, `size` those of the file. The other numbers count
+    scenes, trees, instances, vertex normals and texture coordinates.
     """
 
     scenes: int
@@ -120,10 +122,11 @@ class SceneHeader(NamedTuple):
 
 
 def entries_of(header: TreeHeader) -> list[container.ArrayEntry]:
-    """Return the table of a tree's arrays, which follows from the counts alone."""
+    """Return the table of a tree's arrays, which follows from the counts in its header."""
     kind, width = header.kind, header.width
     triangles = kind == "triangles"
     lanes = "<i2" if header.compact else "<f4"
+    # Name, type, rows and columns, 0 for flat arrays. Triangle groups hold the ids of triangles.
     shapes = [
         ("frame", "<f8", 4, 3),
         ("blocks", "<f4", header.nodes * wide_nodes.ROWS * width, 0),
@@ -141,7 +144,7 @@ def entries_of(header: TreeHeader) -> list[container.ArrayEntry]:
 
 
 def packed(header: TreeHeader) -> bytes:
-    """Return the bytes of a tree's header."""
+    """Return the HEADER_SIZE bytes of a tree's header."""
     entries = entries_of(header)
     codes = KINDS.index(header.kind), QUALITIES.index(header.quality)
     fields = _TREE_FIELDS.pack(
@@ -157,7 +160,8 @@ def unpacked(data: bytes, size: int) -> TreeHeader:
     """Return the checked header in `data`, the first bytes of a tree's file of `size` bytes."""
     container.check_header(data, MAGIC, VERSION)
     fields = _TREE_FIELDS.unpack_from(data)
-    # Vertices (or shapes), primitives, nodes and rows of ids are counted.
+    # `counts` are those of vertices (or shapes), primitives, nodes and rows of ids.
+    # A code of the kind and of the quality come first; `entries` is the number of arrays.
     version, (kind, quality, width, entries, has_bits, *counts) = fields[1], fields[4:13]
     if kind >= len(KINDS) or quality >= len(QUALITIES) or width not in WIDTHS:
         raise ValueError("is not valid: its header has an unknown kind, quality or width")
@@ -167,8 +171,8 @@ def unpacked(data: bytes, size: int) -> TreeHeader:
     triangles = KINDS[kind] == "triangles"
     if triangles:
         _refuse_older(version, OLDEST, "tree")
-    # Trees of triangles have six arrays (see `entries_of`), others five; those of ids and bits of
-    # faces are optional.
+    # Trees of triangles have six arrays (see `entries_of`), trees of other shapes five. Arrays of
+    # the ids and of the group bits of faces are optional, and only for triangles.
     has_face_bits = triangles and has_bits == 1
     has_face_ids = triangles and entries == 7 + has_face_bits
     expected = 5 + triangles + has_face_ids + has_face_bits
@@ -189,7 +193,7 @@ def unpacked(data: bytes, size: int) -> TreeHeader:
 
 
 def _refuse_older(version: int, oldest: int, made: str) -> None:
-    """Raise for a version before the oldest that is read; `made` is "tree" or "scene"."""
+    """Raise if `version` is before the oldest that is read; `made` is "tree" or "scene"."""
     if version < oldest:
         raise ValueError(
             f"has format version {version}, of bvh 0.2.0 or before, which this version does not "
@@ -198,16 +202,17 @@ def _refuse_older(version: int, oldest: int, made: str) -> None:
 
 
 def box_in(data: bytes) -> tuple[str, int, tuple[float, ...]]:
-    """Return kind, number of primitives and bounds (6 numbers) in a tree's header, unchecked."""
+    """Return kind, number of primitives and bounds (two corners) in a tree's header, unchecked."""
     if len(data) < container.HEADER_SIZE or not data.startswith(MAGIC):
         raise ValueError(container.NOT_SAVED)
     fields = _TREE_FIELDS.unpack_from(data)
-    # An unknown kind gives "".
-    return "".join(KINDS[fields[4] : fields[4] + 1]), fields[10], fields[14:20]
+    code, count, bounds = fields[4], fields[10], fields[14:20]
+    # A slice, so that the code of an unknown kind gives "".
+    return "".join(KINDS[code : code + 1]), count, bounds
 
 
 def size_of(data: bytes) -> int:
-    """Return the size of a tree's file by its header, which has been checked."""
+    """Return the size of a tree's file in bytes, as in `data`, its checked header."""
     size: int = _TREE_FIELDS.unpack_from(data)[-1]
     return size
 
@@ -216,10 +221,11 @@ def tree_contents(
     arrays: TreeArrays, face_ids: NDArray[np.int32] | None, face_bits: NDArray[np.uint32] | None,
     bounds: NDArray[np.float64], quality: str, seconds: float, threads: int,
 ) -> tuple[int, Iterator[NDArray[np.uint8]]]:  # fmt: skip
-    """Return the size in bytes of the file of a tree, and its content, piece by piece.
+    """Return the size in bytes of the file of a tree, and an iterator over pieces of its content.
 
-    `face_ids` and `face_bits` are the tree's, None if it has none; `bounds` (2, 3) those of all
-    that can be hit, NaN if nothing can; `seconds` are those of its build.
+    `face_ids` and `face_bits` are the source face and the group bits of each triangle, or None;
+    `bounds` (2, 3) is the box of all that can be hit, NaN if nothing can; `seconds` is the time of
+    the build.
     """
     nodes, groups, primitives, frame, _ = arrays
     if isinstance(primitives, Custom):
@@ -244,7 +250,7 @@ def tree_contents(
 
 
 def tables_of(header: SceneHeader) -> list[container.ArrayEntry]:
-    """Return the entries of a scene's tables, which follow from the counts alone."""
+    """Return the entries of a scene's tables, which follow from the counts in its header."""
     n = header.instances
     shapes = [
         ("scenes", "<i8", header.scenes, 3),  # number of instances, the next id, index in UPS
@@ -265,14 +271,15 @@ def tables_of(header: SceneHeader) -> list[container.ArrayEntry]:
 
 
 def tables_end(header: SceneHeader) -> int:
-    """Return the offset of the first tree."""
+    """Return the offset in bytes of the first tree in a scene's file, behind all tables."""
     return container.end_of(tables_of(header))
 
 
 def packed_scene(header: SceneHeader) -> bytes:
-    """Return the bytes of a scene's header."""
+    """Return the HEADER_SIZE bytes of a scene's header."""
     numbers = SCENE_VERSION, container.ORDER_MARK, container.HEADER_SIZE, TABLES
-    fields = _SCENE_FIELDS.pack(SCENE_MAGIC, *numbers, *header[:7])
+    # The last field, the digests, is left out: they are in the table.
+    fields = _SCENE_FIELDS.pack(SCENE_MAGIC, *numbers, *header[:-1])
     return container.packed_header(fields, tables_of(header), header.digests)
 
 
@@ -282,8 +289,8 @@ def unpacked_scene(data: bytes, size: int) -> SceneHeader:
     _, version, _, _, _, *counts = _SCENE_FIELDS.unpack_from(data)
     _refuse_older(version, SCENE_VERSION, "scene")
     header = SceneHeader._make((*counts, container.digests_in(data, _SCENE_FIELDS.size, TABLES)))
-    # Each counts bytes, or rows of a byte at least. With larger counts, offsets may not fit into
-    # the 64 bits of a header.
+    # Each count is a number of bytes, or of rows of at least one byte. With counts larger than the
+    # file, offsets may not fit into the 64 bits of a header.
     if any(count > size for count in counts):
         raise ValueError("is not valid: its header counts more than the file can hold")
     container.check_packed(data, packed_scene(header), size, header.size)

@@ -45,7 +45,8 @@ class Material:
     linear: bool = False
 
     def light_of(self, colours: NDArray[np.uint8]) -> Floats:
-        """Return the linear values, from 0 to 1, of bytes of `vertex_colors` or `face_colors`."""
+        """Return rows of `vertex_colors` or `face_colors` as linear values from 0 to 1."""
+        # OF_BYTES has the linear value of each sRGB byte.
         return colours / 255.0 if self.linear else OF_BYTES[colours]
 
     def __repr__(self) -> str:
@@ -79,18 +80,18 @@ class Images:
     """Images of materials as arrays, each decoded once, when it is first hit."""
 
     def __init__(self) -> None:
-        # By id(), with the image itself, so that no other object can get its id.
+        # (image, bytes) by the id() of the image, which is kept so that its id is not used again.
         self._decoded: dict[int, tuple[Any, NDArray[np.uint8]]] = {}
         self._lock = threading.Lock()
 
     def sample(self, image: Any, uv: Floats) -> Floats:
-        """Return the linear colours (n, 3) at texture coordinates (n, 2).
+        """Return the linear colours (n, 3) of a PIL image at texture coordinates `uv` (n, 2).
 
-        They are interpolated bilinearly between the four nearest pixels.
+        Colours are interpolated bilinearly between the centres of the four nearest pixels.
         """
         pixels = self._pixels(image)
         height, width = pixels.shape[:2]
-        # Rows begin at the top of the image, where v is 1; the image repeats.
+        # Pixel k has its centre at k + 0.5. Rows begin at the top, where v is 1; the image repeats.
         x = (uv[:, 0] - np.floor(uv[:, 0])) * width - 0.5
         y = (np.ceil(uv[:, 1]) - uv[:, 1]) * height - 0.5
         left, top = np.floor(x), np.floor(y)
@@ -98,6 +99,7 @@ class Images:
         right, down = (x - left)[:, None], (y - top)[:, None]
         columns = [(left + k).astype(np.int64) % width for k in (0, 1)]
         rows = [(top + k).astype(np.int64) % height for k in (0, 1)]
+        # Interpolated along the upper and the lower row; OF_BYTES has linear values of sRGB bytes.
         above, below = (
             OF_BYTES[pixels[row, columns[0]]] * (1.0 - right)
             + OF_BYTES[pixels[row, columns[1]]] * right
@@ -119,8 +121,8 @@ def base_colours(
 ) -> Floats:  # fmt: skip
     """Return the linear colours (n, 3) of hits on the faces `prim` (n,) of a mesh.
 
-    `corners` (n, 3) are the vertices of these faces, `weights` (n, 3) those of the corners at the
-    hits; `uv` has a row for each vertex.
+    `corners` (n, 3) are the vertices of these faces, `weights` (n, 3) the barycentric coordinates
+    of the hits, and `uv` the texture coordinates of all vertices of the mesh, or None.
     """
     colours = np.tile(material.factor, (len(prim), 1))
     if material.image is not None and uv is not None:
@@ -139,7 +141,7 @@ def base_colours(
 def material_of(mesh: Any, gltf: bool) -> Material | None:
     """Return the base colour of a mesh of trimesh; None if it has none.
 
-    With `gltf`, colours of vertices and faces are linear.
+    `gltf` says that the mesh is from a glTF file: its colours of vertices and faces are linear.
     """
     metadata: Any = getattr(mesh, "metadata", None)
     if isinstance(metadata, dict) and FACE_COLORS in metadata:
@@ -175,16 +177,17 @@ def material_of(mesh: Any, gltf: bool) -> Material | None:
 
 
 def _factor(value: ArrayLike) -> NDArray[np.float64]:
-    """Return bytes of red, green and blue as numbers from 0 to 1; anything else is white."""
+    """Return a colour of 3 or 4 bytes as red, green and blue from 0 to 1; all else is white."""
     if np.shape(value) not in ((3,), (4,)):
         return np.ones(3)
     return np.asarray(value, np.float64)[:3] / 255.0
 
 
 def _colours(values: ArrayLike | None, count: int) -> NDArray[np.uint8] | None:
-    """Return the colours (count, 3) of vertices or faces as bytes; None if there are none.
+    """Return the colours of `count` vertices or faces as bytes (count, 3).
 
-    Floats are from 0 to 1, and 16-bit integers are shifted; opacity is ignored.
+    None if `values` is not a table of `count` colours. Floats must be from 0 to 1, of 16-bit
+    integers the upper byte is kept, and opacity is ignored.
     """
     array = np.asarray(values)
     if array.ndim != 2 or len(array) != count or array.shape[1] < 3 or count == 0:

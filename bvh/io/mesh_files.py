@@ -51,8 +51,9 @@ def read_file(
 ) -> Any:  # fmt: skip
     """Read a file, without reordering, as a mesh or scene of trimesh, or as a `Surface`.
 
-    With `triangles_only`, formats of READERS give a `Surface`, without parts and colours. Errors
-    say that the file is not `expected`.
+    With `triangles_only`, the formats OBJ, OFF, PLY and STL give a `Surface`, without parts and
+    colours. `expected` names what the file should be in errors, as "a mesh". `threads` is the
+    number of threads that triangulate polygons, None for the default.
     """
     name = os.fspath(path)
     if not os.path.isfile(name):
@@ -74,6 +75,7 @@ def read_file(
             return _read_archive(unzipped(name, allowance), allowance, triangles_only, threads)
         named = NamedFiles(name, allowance)
         read = _read_one(name, None, named, allowance, triangles_only, threads)
+        # trimesh continues without a file that was refused.
         if named.refused is not None:
             raise named.refused
         return read
@@ -94,7 +96,7 @@ def read_file(
 
 
 def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Surface:
-    """Return the triangles of the mesh in a file."""
+    """Return the triangles of the mesh in a file; raise if it has none, or is a saved tree."""
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be a string or a path, got {type(path).__name__}")
     name = os.fspath(path)
@@ -102,8 +104,7 @@ def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Su
         with open(name, "rb") as file:
             if file.read(len(MAGIC)) in (MAGIC, SCENE_MAGIC):
                 raise ValueError(f"{name} is a saved tree or scene: bvh.load opens it")
-    # Triangles alone (True).
-    read = read_file(name, "a mesh", True, threads)
+    read = read_file(name, "a mesh", triangles_only=True, threads=threads)
     check_has_faces(read, name)
     check_flattened(read, name)
     surface = surface_of(read, threads)
@@ -113,22 +114,25 @@ def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Su
 
 
 def is_cloud(read: Any) -> bool:
-    """Return whether a file was read as points without faces or lines."""
+    """Return whether `read`, the content of a file, is points without faces or lines."""
+    # Attributes of meshes, of scenes, and of paths of lines.
     others = ("faces", "graph", "entities")
     return bool(len(getattr(read, "vertices", ()))) and not any(hasattr(read, k) for k in others)
 
 
 def check_has_faces(read: Any, name: str) -> None:
-    """Check that what was read from a file is a mesh or a scene."""
-    # Clouds of points, and paths, are neither.
+    """Raise if `read`, the content of the file `name`, is no mesh or scene, but points or paths."""
     if not (hasattr(read, "faces") or hasattr(read, "graph")):
         cure = ": BVH.from_points takes points" if is_cloud(read) else ""
         raise ValueError(f"{name} holds no triangles ({type(read).__name__}){cure}")
 
 
 def check_flattened(read: Any, name: str, allowance: Allowance | None = None) -> None:
-    """Check that the triangles of a scene, read from the file `name`, fit into one mesh."""
-    # Instances share a mesh, so a small file may have more triangles than fit into memory.
+    """Raise if `read` is a scene whose instances, as one mesh, exceed the file's allowance.
+
+    Instances share a mesh, so a small file may have more triangles than fit into memory. None gives
+    the file `name` a new allowance.
+    """
     allowance = Allowance(name) if allowance is None else allowance
     for node in read.graph.nodes_geometry if is_graph(read) else ():
         mesh = read.geometry[read.graph[node][1]]
@@ -141,10 +145,11 @@ def _read_one(
     name: str, data: bytes | None, resolver: Any, allowance: Allowance, triangles_only: bool,
     threads: int | None,
 ) -> object:  # fmt: skip
-    """Return the content of the file `name`, or of its `data` in an archive, as `read_file` does.
+    """Return the content of one file as a mesh or scene of trimesh, or as a `Surface`.
 
-    `resolver` is trimesh's, for the files that it names; `triangles_only` and `threads` are as in
-    `read_file`.
+    The file is `name` on the disk or, if `data` is not None, these bytes from an archive, where it
+    is called `name`. `resolver`, a trimesh resolver, reads the files that the file names, and
+    `allowance` limits what it unpacks to. `triangles_only` and `threads` are as in `read_file`.
     """
     ending = Path(name).suffix.lower()
     if ending in READERS:
@@ -153,14 +158,15 @@ def _read_one(
         with np.errstate(invalid="ignore"):
             mesh = READERS[ending](data, resolver)
         surface = cut(mesh.points, mesh.corners, mesh.offsets, threads=threads)
+        # Without faces, there is one offset: the file is a cloud of points.
         if triangles_only and len(mesh.offsets) > 1:
             return surface
         return as_trimesh(mesh, surface.faces, surface.face_ids, os.path.basename(name))
     import trimesh
 
-    # A file in an archive is read as a scene, as by trimesh, if that has a function for it.
-    of_archive: Any = getattr(trimesh, "load_scene", trimesh.load)
-    load: Any = trimesh.load if data is None else of_archive
+    # A file in an archive is read as a scene, as by trimesh; old versions have no `load_scene`.
+    load_scene: Any = getattr(trimesh, "load_scene", trimesh.load)
+    load: Any = trimesh.load if data is None else load_scene
     content, kind, files = _made_safe(name, data, resolver, allowance)
     read = load(content, file_type=kind, resolver=files, process=False)
     if isinstance(read, trimesh.Scene):
@@ -176,7 +182,8 @@ def _read_archive(
 ) -> object:
     """Return the meshes in an archive as one scene or, with `triangles_only`, one `Surface`.
 
-    Those that cannot be read are left out, with a warning.
+    `files` has the content of each file by name, and `allowance` limits what they unpack to. Meshes
+    that cannot be read are left out, with a warning. `threads` is as in `read_file`.
     """
     import trimesh
 
@@ -207,11 +214,11 @@ def _read_archive(
 def _made_safe(
     name: str, data: bytes | None, named: Any, allowance: Allowance
 ) -> tuple[Any, str | None, Any]:
-    """Return what trimesh is to load: a file, checked or rewritten; its format; and a resolver.
+    """Return (file, format, resolver) for trimesh, with archives and glTF files rewritten.
 
-    The content is `data`, or that of the file `name` if it is None: then, unchanged, it is the name
-    and a format of None. The resolver is `named`, or one based on it. `allowance` limits the bytes
-    that archives and glTF files unpack to.
+    The file is `name` on the disk or, if `data` is not None, these bytes. An unchanged file on the
+    disk is returned as its name and the format None, anything else as a stream. The resolver is
+    `named`, or one based on it. `allowance` limits what archives and glTF files unpack to.
     """
     ending = Path(name).suffix.lower()
     if ending == ".dae":
@@ -238,7 +245,7 @@ def _made_safe(
 
 
 def _read_meshio(name: str, ending: str) -> Surface:
-    """Return the surface of the mesh in a file that meshio reads."""
+    """Return the surface of the mesh in a file that meshio reads; `ending` is that of `name`."""
     with extra("meshio", f"to read {ending} files needs meshio"):
         meshio = importlib.import_module("meshio")
     if ending in (".xdmf", ".xmf"):
@@ -250,7 +257,7 @@ def _read_meshio(name: str, ending: str) -> Surface:
 
 
 def _check_arrays_of(name: str) -> None:
-    """Check that an XDMF file names regular files only: meshio would wait for a pipe."""
+    """Raise if an XDMF file names something else than regular files: meshio would await a pipe."""
     from xml.etree import ElementTree
 
     for item in ElementTree.parse(name).iter("DataItem"):
@@ -263,7 +270,7 @@ def _check_arrays_of(name: str) -> None:
 
 
 def _read_npz(name: str, allowance: Allowance) -> Surface:
-    """Return the arrays "vertices" and "faces" of an .npz file, triangulated and checked."""
+    """Return the triangles of the arrays "vertices" and "faces" of an .npz file, checked."""
     keys = "vertices", "faces"
     files = unzipped(name, allowance, [f"{key}.npy" for key in keys])
     if len(files) < len(keys):

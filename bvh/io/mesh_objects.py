@@ -62,7 +62,10 @@ THIN = {"empty", "vertex", "line", "curve"}
 
 
 class Polygons(NamedTuple):
-    """Points (n, 3), corners of polygons, the offset of each, and its id in the source."""
+    """Polygon i has the vertices ``points[corners[offsets[i] : offsets[i + 1]]]``.
+
+    It is the face or cell ``ids[i]`` of its source.
+    """
 
     points: NDArray[np.float64]
     corners: NDArray[np.int32]
@@ -76,7 +79,7 @@ def _libraries_of(mesh: object) -> set[str]:
 
 
 def is_graph(value: object) -> bool:
-    """Return whether an object has what a `trimesh.Scene` has: nodes, and meshes in them."""
+    """Return whether an object is like a `trimesh.Scene`: it has a graph of nodes and geometry."""
     return hasattr(value, "graph") and hasattr(value, "geometry")
 
 
@@ -101,39 +104,40 @@ def _checked(
     points: ArrayLike, corners: NDArray[np.integer], offsets: ArrayLike,
     ids: NDArray[np.int32] | None = None,
 ) -> Polygons:  # fmt: skip
-    """Return polygons after a check of their points, corners and offsets."""
+    """Return `Polygons` of these fields; raise if points, corners or offsets are not valid."""
     points = arguments.rows("vertices", points)
     offsets = np.asarray(offsets, np.int64)
     return Polygons(points, checked_corners(corners, offsets, len(points)), offsets, ids)
 
 
 def _of_pyvista(mesh: Any) -> Polygons:
-    """Return the polygons of a data set of PyVista, or of all its blocks, with their cells' ids."""
+    """Return the polygons of a data set of PyVista, or of all its blocks, with ids of cells."""
     _check_cells(mesh)
     if hasattr(mesh, "n_blocks"):
         mesh = mesh.combine()
     if getattr(mesh, "is_all_triangles", False) and not mesh.n_strips:
+        # A row of `mesh.faces` is the number of corners, 3, and the corners.
         faces = np.asarray(mesh.faces).reshape(-1, 4)[:, 1:]
         return _checked(mesh.points, faces.reshape(-1), 3 * np.arange(len(faces) + 1))
     if not hasattr(mesh, "cell_connectivity"):
         mesh = mesh.cast_to_unstructured_grid()
-    # PyVista 0.49 has renamed it.
+    # PyVista 0.49 has renamed `offset`.
     name = "cell_offsets" if hasattr(mesh, "cell_offsets") else "offset"
     corners, offsets = np.asarray(mesh.cell_connectivity), np.asarray(getattr(mesh, name))
     points, numbers = np.asarray(mesh.points, np.float64), np.asarray(mesh.celltypes)
     lengths = np.diff(offsets)
     blocks: list[tuple[str, Ints, Ints]] = []
-    # Cells of a type, `number`, may still be of several sizes.
+    # Cells of one type, `number`, may have several numbers of corners: polygons, strips.
     for number, length in np.unique([numbers, lengths], axis=1).T.tolist():
         ids = np.flatnonzero((numbers == number) & (lengths == length))
         cells = corners[offsets[ids][:, None] + np.arange(length)]
         if number == VTK_STRIP:
-            # Triangles strip by strip, with the same winding.
+            # Triangles strip by strip. Every other one is reversed, so that all are wound alike.
             steps = np.arange(max(length - 2, 0))[:, None] + np.arange(3)
             steps[1::2, 1:] = steps[1::2, :0:-1]
             blocks.append(("triangle", cells[:, steps].reshape(-1, 3), np.repeat(ids, len(steps))))
         elif number == VTK_CURVED_POLYGON:
-            # The first half are corners, the others are on the edges between them.
+            # The first half of the points are corners, the others are on the edges between them.
             blocks.append(("polygon", cells[:, : length // 2], ids))
         else:
             blocks.append((VTK_KINDS.get(number, f"VTK {number}"), cells, ids))
@@ -150,7 +154,7 @@ def _check_cells(mesh: Any) -> None:
 
 
 def _of_open3d(mesh: Any) -> Polygons:
-    """Return the triangles of a mesh of either of Open3D's interfaces."""
+    """Return the triangles of a mesh of Open3D, of its legacy or its tensor interface."""
     if hasattr(mesh, "triangles"):
         points, faces = np.asarray(mesh.vertices), np.asarray(mesh.triangles)
     elif hasattr(mesh, "triangle"):
@@ -178,11 +182,11 @@ def _surface_of_cells(
 ) -> tuple[Ints, NDArray[np.int64], NDArray[np.int32]]:
     """Return corners and offsets of the polygons on the surface of cells, and the cell of each.
 
-    `blocks` are the kind of some cells, whose trailing digits are ignored, their vertices, one row
-    for each cell, and their numbers. Flat cells stay as they are; solid ones are replaced by the
-    facets that no other cell shares, solid or flat, wound so that they face outward. Points and
-    lines have no surface; cells of unknown kinds are left out with a warning. Of curved cells only
-    the corners are used. Corners and offsets are as those of `Polygons`, but unchecked.
+    A block is (kind, vertices, numbers) of cells of one kind and size: trailing digits of the kind
+    are ignored, and vertices have a row for each cell. Flat cells stay as they are. Solid cells are
+    replaced by the facets that no other cell shares, solid or flat, wound so that they face
+    outward. Points and lines have no surface; cells of unknown kinds are left out with a warning.
+    Of curved cells only the corners are used. Corners and offsets are as in `Polygons`, unchecked.
     """
     flat: list[tuple[Ints, Ints]] = []
     solid: list[tuple[str, Ints, Ints]] = []
@@ -228,7 +232,8 @@ def _outside(
 ) -> Iterator[tuple[Ints, Ints]]:
     """Yield the facets of solid cells that no other cell shares, and the cell of each.
 
-    `flat` are vertices and numbers of flat cells of one size, `solid` also their kind.
+    `flat` has (vertices, numbers) of flat cells, and `solid` (kind, vertices, numbers) of solid
+    ones: each item has cells of one size, with a row of vertices for each cell.
     """
     if not solid:
         return
@@ -249,12 +254,12 @@ def _outside(
             rows, places = cells[:, corners], local[:, corners]
             with np.errstate(invalid="ignore"):
                 normal = np.cross(places, np.roll(places, -1, axis=1)).sum(axis=1)
-                # Files differ on which way the first facet of a wedge faces.
+                # The centre of the cell is 0. Files differ on how the first facet of a wedge faces.
                 inward = (normal * places.mean(axis=1)).sum(axis=1) < 0.0
             stays = is_finite | ~finite[rows].all(axis=1)
             facets.append((np.where(inward[:, None], rows[:, ::-1], rows)[stays], ids[stays]))
     # A facet is single if it differs from both neighbours in sorted order. Flat cells, which may
-    # equal one, come after all facets.
+    # equal a facet, come after all facets, so that `single` begins with the facets.
     comparable = [rows for rows, _ in facets + flat if rows.shape[1] <= WIDEST]
     keys = np.concatenate([_keys(rows) for rows in comparable])
     order = np.lexsort(keys.T)
@@ -269,7 +274,7 @@ def _outside(
 
 
 def _keys(rows: Ints) -> Ints:
-    """Return a key (WIDEST,) for each facet: its vertices sorted, each once; -1 fills the front."""
+    """Return a key (WIDEST,) of each facet: -1 as often as needed, then its vertices, sorted."""
     keys = np.full((len(rows), WIDEST), -1, np.int64)
     keys[:, : rows.shape[1]] = np.sort(rows, axis=1)
     # Two corners of a hexahedron may be the same vertex, so that a facet is a triangle.
@@ -280,9 +285,9 @@ def _keys(rows: Ints) -> Ints:
 def thin_of(mesh: Any) -> Thin | None:
     """Return the vertices and faces of an object that has only lines or points; None for others.
 
-    Such are data sets of PyVista (lines, or else vertices or points), `trimesh.PointCloud`, paths
-    of trimesh, and Open3D's `PointCloud` and `LineSet`, of both its interfaces. Faces are the
-    segments of polylines, one line after another, or points.
+    A face is a segment (i, j, j) of a polyline, one line after another, or a point (i, i, i). Such
+    objects are data sets of PyVista (lines, or else vertices or points), `trimesh.PointCloud`,
+    paths of trimesh, and Open3D's `PointCloud` and `LineSet`, legacy and tensor.
     """
     libraries = _libraries_of(mesh)
     if "pyvista" in libraries and not getattr(mesh, "n_blocks", 0):
@@ -303,14 +308,14 @@ def thin_of(mesh: Any) -> Thin | None:
 
 
 def _in_space(points: ArrayLike) -> NDArray[np.float64]:
-    """Return points with z = 0 if they have two coordinates, others unchanged."""
+    """Return points of two coordinates with z = 0 as the third; other points unchanged."""
     array = np.asarray(points, np.float64)
     planar = array.ndim == 2 and array.shape[1] == 2
     return np.pad(array, ((0, 0), (0, 1))) if planar else array
 
 
 def _thin_of_pyvista(mesh: Any) -> Thin | None:
-    """Return the segments, or else the points, of a data set without other faces; else None."""
+    """Return the segments of a PyVista data set, or else its points; None if it has other cells."""
     if not hasattr(mesh, "points"):
         return None
     if mesh.n_cells == 0:
@@ -324,7 +329,7 @@ def _thin_of_pyvista(mesh: Any) -> Thin | None:
 
 
 def _cells(numbers: Ints) -> Iterator[Ints]:
-    """Yield the points of each cell in a flat list of VTK: their number, the points, and so on."""
+    """Yield the points of each cell in a flat list of VTK: [n, n points, m, m points, ...]."""
     begin = 0
     while begin < len(numbers):
         end = begin + 1 + int(numbers[begin])
@@ -333,13 +338,13 @@ def _cells(numbers: Ints) -> Iterator[Ints]:
 
 
 def faces_of_points(points: ArrayLike) -> Thin:
-    """Return points (n, 3), and a face (i, i, i) for each."""
+    """Return points (n, 3) as vertices, and a face (i, i, i) for point i."""
     vertices = arguments.rows("points", points)
     return vertices, np.repeat(np.arange(len(vertices), dtype=np.int32)[:, None], 3, axis=1)
 
 
 def faces_of_segments(p: ArrayLike, q: ArrayLike) -> Thin:
-    """Return the ends of segments from p to q, both (n, 3), and a face (i, j, j) for each."""
+    """Return the ends p and q (n, 3) of n segments as vertices, and a face (i, j, j) for each."""
     first, second = arguments.rows("p", p), arguments.rows("q", q)
     if first.shape != second.shape:
         raise ValueError(f"q must have the shape of p, {first.shape}, got {second.shape}")
@@ -348,6 +353,6 @@ def faces_of_segments(p: ArrayLike, q: ArrayLike) -> Thin:
 
 
 def _faces_of_lines(points: ArrayLike, lines: ArrayLike) -> Thin:
-    """Return points, and a face (i, j, j) for each line, a pair of their indices."""
+    """Return points as vertices, and a face (i, j, j) for each line (i, j) of two points."""
     ends = np.asarray(lines).reshape(-1, 2).astype(np.int32)
     return arguments.rows("points", points), ends[:, [0, 1, 1]]

@@ -18,9 +18,9 @@ MESHES = "a mesh of trimesh, pyvista, open3d or meshio, a trimesh.Scene or a pai
 
 
 class Surface(NamedTuple):
-    """Triangles: vertices (n, 3), faces (m, 3), and for each the id of its face in the source.
+    """Triangles: vertices (n, 3), faces (m, 3), and for each triangle its face in the source.
 
-    The ids (m,) are None if they are 0, 1, 2, ... Arrays are of any types until a tree checks them.
+    `face_ids` (m,) is None for 0, 1, 2, ... Arrays are of any types until a tree checks them.
     """
 
     vertices: Any
@@ -29,11 +29,12 @@ class Surface(NamedTuple):
 
 
 def surface_of(mesh: object, threads: int | None = None) -> Surface:
-    """Return the triangles of a mesh; triangular faces stay in the arrays of its library."""
+    """Return the triangles of a mesh, any of those in MESHES; `threads` triangulate polygons."""
     if isinstance(mesh, Surface):
         return mesh
     if isinstance(mesh, tuple | list) and len(mesh) == 2:
         return paired(mesh[0], mesh[1], threads)
+    # Objects of only points or lines, whose faces have no area.
     thin = thin_of(mesh)
     if thin is not None:
         return Surface(*thin)
@@ -44,6 +45,7 @@ def surface_of(mesh: object, threads: int | None = None) -> Surface:
         return _flatten(mesh)
     if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
         metadata = getattr(mesh, "metadata", None)
+        # The polygons of triangles, of meshes that we have made from files.
         if isinstance(metadata, dict) and FACE_IDS in metadata:
             return Surface(mesh.vertices, mesh.faces, metadata[FACE_IDS])
         return paired(np.asarray(mesh.vertices), np.asarray(mesh.faces), threads)
@@ -61,7 +63,7 @@ def fits(mesh: object, vertices: NDArray[np.float64], faces: NDArray[np.int32]) 
 
 
 def paired(vertices: ArrayLike, faces: ArrayLike, threads: int | None = None) -> Surface:
-    """Return the triangles of vertices and faces: an array (m, k), or lists of any lengths."""
+    """Return the triangles of polygons: lists of vertex indices `faces`, or an array (m, k)."""
     if not isinstance(faces, np.ndarray):
         # Lists of different lengths are not an array.
         with contextlib.suppress(ValueError):
@@ -78,20 +80,20 @@ def cut(
     points: NDArray[np.float64], corners: NDArray[np.int32], offsets: NDArray[np.int64],
     ids: NDArray[np.int32] | None = None, threads: int | None = None,
 ) -> Surface:  # fmt: skip
-    """Return the triangles of polygons that have been checked.
+    """Return the triangles of checked polygons, triangulated by `threads` threads.
 
-    The vertices of polygon i are corners[offsets[i] : offsets[i + 1]], rows of `points`, and its id
-    is ids[i], or i if `ids` is None.
+    The vertices of polygon i are ``corners[offsets[i] : offsets[i + 1]]``, rows of `points`, and
+    its face in the source is ids[i], or i if `ids` is None.
     """
     if len(corners) == 3 * (len(offsets) - 1) and (np.diff(offsets) == 3).all():
-        faces, numbers = corners.reshape(-1, 3), ids
+        faces, face_ids = corners.reshape(-1, 3), ids
     else:
-        faces, numbers = triangulated(points, corners, offsets, thread_count(threads))
-        numbers = numbers if ids is None else ids[numbers]
+        faces, polygons = triangulated(points, corners, offsets, thread_count(threads))
+        face_ids = polygons if ids is None else ids[polygons]
     # None stands for 0, 1, 2, ...
-    if numbers is not None and np.array_equal(numbers, np.arange(len(numbers))):
-        numbers = None
-    return Surface(points, faces, numbers)
+    if face_ids is not None and np.array_equal(face_ids, np.arange(len(face_ids))):
+        face_ids = None
+    return Surface(points, faces, face_ids)
 
 
 def _flatten(scene: Any) -> Surface:
@@ -109,14 +111,16 @@ def _flatten(scene: Any) -> Surface:
             # Under a transform that is not finite, vertices are NaN: trees ignore their faces.
             points = np.array(mesh.vertices, np.float64)
             points = moved(points, place) if finite else np.full_like(points, np.nan)
+            # A step of -1 reverses the corners of each face.
             surfaces.append(Surface(points, np.asarray(mesh.faces)[:, ::step]))
     return joined(surfaces)
 
 
 def joined(surfaces: list[Surface]) -> Surface:
-    """Return several meshes as one; ids of polygons continue from one mesh to the next."""
+    """Return several meshes as one; source faces are numbered on from one mesh to the next."""
     points, faces = [np.empty((0, 3))], [np.empty((0, 3), np.int32)]
     ids: list[NDArray[Any]] = [np.empty(0, np.int32)]
+    # The numbers of vertices, and of source faces, of the meshes so far.
     count = polygons = 0
     for vertices, index, face_ids in surfaces:
         points.append(np.asarray(vertices))
@@ -131,7 +135,7 @@ def joined(surfaces: list[Surface]) -> Surface:
 
 
 def face_groups(groups: ArrayLike, count: int) -> NDArray[np.uint32]:
-    """Return the group bits of each of `count` faces: `groups` is one number, or one for each."""
+    """Return the group bits (count,) of faces; `groups` is one number for all, or one for each."""
     bits = bit_masks("groups", groups)
     if bits.shape not in ((), (count,)):
         raise wrong_groups(f"of {count} faces", bits.shape)
@@ -139,9 +143,9 @@ def face_groups(groups: ArrayLike, count: int) -> NDArray[np.uint32]:
 
 
 def groups_of_triangles(groups: ArrayLike | None, surface: Surface) -> ArrayLike | None:
-    """Return the group bits of triangles from those of the source's faces.
+    """Return the group bits of the triangles of `surface`, from `groups` of the source's faces.
 
-    None, and one number for all, are returned as they are.
+    None, and one number for all faces, are returned as they are.
     """
     if groups is None or surface.face_ids is None:
         return groups
@@ -155,6 +159,6 @@ def groups_of_triangles(groups: ArrayLike | None, surface: Surface) -> ArrayLike
 
 
 def wrong_groups(each: str, shape: tuple[int, ...]) -> ValueError:
-    """Return the error for a wrong shape of groups; `each` names what must have a number."""
+    """Return the error for groups of the wrong `shape`; `each` says what has one, "of 3 faces"."""
     what = f"groups must be one number, or one for each {each}"
     return ValueError(f"{what}, got an array of shape {shape}")

@@ -29,13 +29,13 @@ CHUNK = 1 << 14
 
 @inlined
 def _at(plane, k):
-    """Return the two coordinates of corner k of a projected polygon, a row of `plane`."""
+    """Return corner k of a projected polygon: row k of `plane` (n, 2)."""
     return plane[k, 0], plane[k, 1]
 
 
 @kernel
 def _first_infinite(points, corners):
-    """Return the first k of which the point corners[k] is not finite, or -1."""
+    """Return the first k for which the point ``points[corners[k]]`` is not finite, or -1."""
     for k in range(len(corners)):
         if not finite(vector(points, corners[k])):
             return k
@@ -44,21 +44,22 @@ def _first_infinite(points, corners):
 
 @inlined
 def _half_edge(points, corners, k):
-    """Return half of the vector from a polygon's first corner to corner k; it cannot overflow."""
+    """Return half of the vector from point corners[0] to point corners[k]; it cannot overflow."""
     a, b = vector(points, corners[0]), vector(points, corners[k])
     return 0.5 * b[0] - 0.5 * a[0], 0.5 * b[1] - 0.5 * a[1], 0.5 * b[2] - 0.5 * a[2]
 
 
 @kernel
 def _project(points, corners, plane):
-    """Project a polygon along the axis nearest to its normal, into the first rows of `plane`."""
+    """Write points[corners], projected along the axis nearest to the normal, to rows of `plane`."""
     size = 0.0
     for k in range(1, len(corners)):
         size = max(size, largest(_half_edge(points, corners, k)))
+    # The normal: the sum of the cross products p x q of successive corners, relative to the first.
     x, y, z = 0.0, 0.0, 0.0
     px, py, pz = 0.0, 0.0, 0.0
     for k in range(1, len(corners) if size > 0.0 else 0):
-        # Relative to the size, so that no product overflows.
+        # Divided by the size, so that no product overflows.
         q = _half_edge(points, corners, k)
         qx, qy, qz = q[0] / size, q[1] / size, q[2] / size
         x += py * qz - pz * qy
@@ -87,6 +88,7 @@ def _is_convex(plane):
     for k in range(len(plane)):
         c = _at(plane, (k + 1) % len(plane))
         side = orient2d(a, b, c)
+        # Before the first corner, `turn` is 0.
         if side == 0 or side == -turn:
             return False
         turn = side
@@ -98,7 +100,7 @@ def _is_convex(plane):
 
 @kernel
 def _area_sign(plane):
-    """Return the exact sign of a polygon's area: 1 if it is counterclockwise, -1, or 0."""
+    """Return the exact sign of a polygon's area: 1 if counterclockwise, -1 if clockwise, or 0."""
     stay_outlined()
     total = new_sum()
     a = _at(plane, len(plane) - 1)
@@ -112,23 +114,23 @@ def _area_sign(plane):
 
 
 @kernel
-def _obstructs(plane, turn, strict, ear, p, before, after):
-    """Return whether corner p of a polygon prevents the triangle `ear`, 3 points, from being one.
+def _obstructs(plane, turn, strict, ear, corner, before, after):
+    """Return whether another corner of a polygon prevents the triangle `ear` from being cut off.
 
-    `turn` is the sign of the polygon's area; `before` and `after` link the remaining corners.
+    `ear` are the points (a, b, c) of three successive corners, `turn` is the sign of the polygon's
+    area, and ``before[k]`` and ``after[k]`` are the neighbours of corner k. A `corner` inside or on
+    the side c a prevents it, one at a or c does not, one at b if its edge enters the triangle. On
+    the sides a b and b c it does if `strict`: a polygon that touches itself may have no other ear.
     """
-    # A corner that coincides with one of the triangle's does not, unless the chain that it belongs
-    # to runs from there into the triangle. Unless `strict`, a corner on one of the two sides that
-    # are the polygon's own does not, either: polygons that touch themselves may have no other ear.
     a, b, c = ear
-    q = _at(plane, p)
+    q = _at(plane, corner)
     low, high = min(a[0], b[0], c[0]), max(a[0], b[0], c[0])
     if q[0] < low or q[0] > high or q[1] < min(a[1], b[1], c[1]) or q[1] > max(a[1], b[1], c[1]):
         return False
     if q == a or q == c:
         return False
     if q == b:
-        for other in (before[p], after[p]):
+        for other in (before[corner], after[corner]):
             r = _at(plane, other)
             if turn * orient2d(a, b, r) > 0 and turn * orient2d(b, c, r) > 0:
                 return True
@@ -141,11 +143,12 @@ def _obstructs(plane, turn, strict, ear, p, before, after):
 
 @kernel
 def _is_ear(plane, turn, leniency, corner, links, along):
-    """Return whether a corner can be cut off; a higher `leniency` (0 to 3) accepts more.
+    """Return whether a corner of a polygon can be cut off as an ear.
 
-    0 and 1 are `strict` or not, as in `_obstructs`; 2 accepts any corner that does not turn against
-    the polygon, and 3 any. The rows of `links` have for each corner the one before and after it,
-    and the next lower and higher one in coordinate `along`; -1 for none.
+    `leniency` 0 and 1 test all other corners, strictly or not, as in `_obstructs`; 2 accepts any
+    corner that does not turn against the polygon, and 3 any corner. `turn` is the sign of the
+    polygon's area. The rows of `links` have for each corner the corner before it, the one after it,
+    and the next lower and next higher one in coordinate `along`; -1 for none.
     """
     stay_outlined()
     if leniency > 2:
@@ -158,27 +161,29 @@ def _is_ear(plane, turn, leniency, corner, links, along):
     if side <= 0:
         return False
     low, high = min(a[along], b[along], c[along]), max(a[along], b[along], c[along])
+    # To the next lower, then to the next higher corners.
     for direction in range(2, 4):
-        # Corners farther along are outside the triangle, too.
-        p = links[direction, corner]
-        while p >= 0 and low <= plane[p, along] <= high:
-            if _obstructs(plane, turn, leniency == 0, (a, b, c), p, before, after):
+        other = links[direction, corner]
+        # Corners beyond the first one outside the range are outside the triangle, too.
+        while other >= 0 and low <= plane[other, along] <= high:
+            if _obstructs(plane, turn, leniency == 0, (a, b, c), other, before, after):
                 return False
-            p = links[direction, p]
+            other = links[direction, other]
     return True
 
 
 @kernel
 def _sort(values, indices):
-    """Write the indices that sort `values` (n,) upward to `indices`, by a heap.
+    """Write the indices that sort `values` (n,) in ascending order to `indices`, by heapsort.
 
-    Kernels must not allocate memory, which can fail.
+    `np.argsort` would allocate memory, which can fail and must not in kernels.
     """
     count = len(values)
     for k in range(count):
         indices[k] = k
     for step in range(count // 2 - 1 + count):
-        # First build a heap, from its end on; then take the largest off it, again and again.
+        # The first count // 2 steps build a heap, from its end on. Each later step swaps the
+        # largest value, at index 0, behind the shrinking heap. Then the root sinks to its place.
         root, end = count // 2 - 1 - step, count
         if root < 0:
             end, root = count + root, 0
@@ -195,10 +200,10 @@ def _sort(values, indices):
 
 @kernel
 def _link_sorted(plane, lower, higher, indices):
-    """Link the corners of a polygon in the order of the coordinate, 0 or 1, in which it is longer.
+    """Return the coordinate, 0 or 1, in which a polygon is longer, and link corners in its order.
 
-    Returns this coordinate. `lower` and `higher` are the rows of `links`, as in `_is_ear`, that are
-    written; `indices` is scratch.
+    Writes the next lower and next higher corner of each corner to `lower` and `higher`, -1 for
+    none; `indices` is scratch.
     """
     stay_outlined()
     low = high = _at(plane, 0)
@@ -222,22 +227,26 @@ def _link_sorted(plane, lower, higher, indices):
 
 @kernel
 def _clip_ears(plane, corners, links, checked, faces, row):
-    """Write the triangles of a projected polygon to rows of `faces` from `row` on, ear by ear.
+    """Write the triangles of a polygon to rows of `faces` from `row` on, ear by ear.
 
-    `corners` are its vertices; `links` and `checked` are scratch.
+    `corners` (n,) are its vertex indices, and `plane` (n, 2) is its projection. `links` (4, n), see
+    `_is_ear`, and `checked` (n,) are scratch.
     """
     # A corner that is no ear stays so until one of its neighbours is cut off: the corners of a
     # simple polygon are tested three times on average, however many there are. Each test visits the
     # remaining corners between the sides of the triangle along one coordinate. checked[k] is 1 for
-    # a corner that was tested since then; at first `checked` is scratch of the sort.
+    # a corner that was tested since its neighbours changed; first, the sort uses `checked`.
     stay_outlined()
     count, turn = len(corners), _area_sign(plane)
     if turn == 0:
+        # Without an area, either direction serves.
         turn = 1
     before, after, lower, higher = links[0], links[1], links[2], links[3]
     along = _link_sorted(plane, lower, higher, checked)
     for k in range(count):
         before[k], after[k], checked[k] = (k - 1) % count, (k + 1) % count, 0
+    # Corners that are left, the current one, and how many were refused since the last ear: once all
+    # were, `leniency` rises. `tests` counts calls of `_is_ear`.
     left, at, seen, leniency, tests = count, 0, 0, 0, 0
     while left > 2:
         ear = left == 3
@@ -259,9 +268,9 @@ def _clip_ears(plane, corners, links, checked, faces, row):
             if leniency > 0:
                 # From here on corners are tested strictly again.
                 checked[:count] = 0
-            # A polygon that needed this many tests crosses itself, and strictness does not help.
+            # A polygon that needed 16 tests a corner crosses itself, and strictness does not help.
             seen, leniency = 0, 0 if tests < 16 * count else 2
-            # Not the next corner: cutting every other one makes fewer slivers.
+            # Skip the next corner: cutting every other one makes fewer slivers.
             at = after[q]
         else:
             at = after[at]
@@ -275,10 +284,11 @@ def _clip_ears(plane, corners, links, checked, faces, row):
 def _fill(points, corners, offsets, rows, begin, end, faces, scratch, plane):
     """Write the triangles of each polygon k of begin..end to rows of `faces` from rows[k] on.
 
-    `scratch` (5, n) and `plane` (n, 2) are scratch for polygons of n corners.
+    Its vertices are ``points[corners[offsets[k] : offsets[k + 1]]]``. `scratch` (5, n) and `plane`
+    (n, 2) are scratch for polygons of up to n corners.
     """
-    # All triangles of a fan contain the corner `centre`: one that is not finite, or the first of a
-    # convex polygon.
+    # All triangles of a fan contain the corner `centre`: the first corner that is not finite, so
+    # that trees ignore them all, or the first corner of a triangle or convex polygon.
     for k in range(begin, end):
         polygon, row = corners[offsets[k] : offsets[k + 1]], rows[k]
         count = len(polygon)
@@ -299,7 +309,10 @@ def _fill(points, corners, offsets, rows, begin, end, faces, scratch, plane):
 
 
 def corner_lists(faces: Any, vertex_count: int) -> tuple[Corners, Offsets]:
-    """Return the checked corners and offsets of polygons: an array (k, n), or lists of indices."""
+    """Return checked corners and offsets of polygons, as `triangulated` takes them.
+
+    `faces` is an array (m, n) of the vertices of m polygons, or a list of vertices for each.
+    """
     if is_masked(faces):
         raise TypeError("faces must not be a masked array: fill or drop the masked rows first")
     try:
@@ -323,7 +336,7 @@ def corner_lists(faces: Any, vertex_count: int) -> tuple[Corners, Offsets]:
 
 
 def checked_corners(corners: NDArray[Any], offsets: Offsets, count: int) -> Corners:
-    """Return corners as int32; raise unless they and `offsets` are polygons of `count` vertices."""
+    """Return `corners` as int32; raise if these and `offsets` are no polygons of `count` points."""
     if corners.dtype.kind not in "iu" and corners.size:
         raise TypeError(f"faces must be integers, got an array of {corners.dtype}")
     if corners.ndim != 1:
@@ -343,9 +356,10 @@ def triangulated(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the triangles (m, 3) of polygons, with the same winding, and the polygon of each.
 
-    A polygon of n corners gives n - 2 triangles; repeated corners in a row count once. One that
-    crosses itself, or has no area, gives some n - 2 triangles. One with a vertex that is not finite
-    gives triangles that all contain it, and so are ignored by trees.
+    Polygon i has the vertices ``corners[offsets[i] : offsets[i + 1]]``. A polygon of n corners
+    gives n - 2 triangles; repeated corners in a row count once. A polygon that crosses itself, or
+    has no area, gives any n - 2 triangles of its corners. If a vertex of a polygon is not finite,
+    all its triangles contain that vertex, and so are ignored by trees.
     """
     corners, offsets = _distinct(corners, offsets)
     counts = np.maximum(np.diff(offsets) - 2, 0)
@@ -353,7 +367,8 @@ def triangulated(
     if total > MAX_PRIMITIVES:
         raise ValueError(f"faces must make at most {MAX_PRIMITIVES} triangles, got {total}")
     faces = np.empty((total, 3), np.int32)
-    given = [*map(kernel_input, (points, corners, offsets, np.cumsum(counts) - counts))]
+    first_rows = np.cumsum(counts) - counts
+    given = [*map(kernel_input, (points, corners, offsets, first_rows))]
 
     def fill(begin: int, end: int) -> None:
         """Triangulate the polygons begin..end."""
@@ -366,7 +381,7 @@ def triangulated(
 
 
 def _distinct(corners: Corners, offsets: Offsets) -> tuple[Corners, Offsets]:
-    """Drop corners with the same vertex as the next one around their polygon."""
+    """Return corners and offsets without corners that repeat the vertex of the next corner."""
     if len(corners) == 0:
         return corners, offsets
     following = np.roll(corners, -1)

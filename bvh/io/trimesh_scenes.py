@@ -81,7 +81,7 @@ class ReversedAttributes(Attributes):
 
 
 class Placement(NamedTuple):
-    """A node of a scene graph that holds a mesh."""
+    """A node of a scene graph: its unique name, the name of its mesh, and its affine map (3, 4)."""
 
     name: str
     geometry: str
@@ -89,7 +89,7 @@ class Placement(NamedTuple):
 
 
 def placements(scene: Any) -> list[Placement]:
-    """Return the nodes of a trimesh scene that hold triangles, in its order; warn of the others."""
+    """Return the nodes of a trimesh scene that hold triangles, in its order; warn of others."""
     if not is_graph(scene):
         raise TypeError(f"trimesh_scene must be a trimesh.Scene, got {type(scene).__name__}")
     skipped: dict[str, str] = {}
@@ -114,22 +114,24 @@ def placements(scene: Any) -> list[Placement]:
 
 def _labels(scene: Any, nodes: list[Hashable]) -> list[str]:
     """Return a unique name for each node, the same each time a file is read."""
-    # When trimesh reads glTF, each part of a mesh in several becomes a node, named by the file's
-    # node and six random digits; a node without a name gets its number as name.
-    final = NAMED in getattr(scene, "metadata", ())
+    # When trimesh reads glTF, each part of a mesh in several parts becomes a node. Its name is that
+    # of the file's node, which is its parent, and six random digits. A node of the file without a
+    # name gets its number as name, unless we have named it when we rewrote the file.
+    is_rewritten = NAMED in getattr(scene, "metadata", ())
     labels: list[str | None] = []
     first_of: dict[Hashable, str] = {}
-    # Labels that are names of nodes: no number may turn another label into one of these.
+    # Labels that are names of nodes: `numbered` makes no other label equal to one of these.
     exact: set[str] = set()
     for node in nodes:
         name = scene.graph.get(node)[1]
         metadata = getattr(scene.geometry.get(name), "metadata", {})
+        # Whether the mesh is a part of one in the file; None unless it is from glTF.
         in_parts = metadata.get(IN_GLTF) if hasattr(metadata, "get") else None
         parent = scene.graph.transforms.parents.get(node)
         is_part = in_parts and re.fullmatch(re.escape(str(parent)) + "_[0-9a-f]{6}", str(node))
         owner = parent if is_part else node
         label = str(owner)
-        if in_parts is not None and not final and label.isdigit():
+        if in_parts is not None and not is_rewritten and label.isdigit():
             # An unnamed node is called like its mesh, unless trimesh has invented that name, too.
             label = label if str(name).startswith(UNNAMED) else first_of.setdefault(owner, name)
         else:
@@ -145,7 +147,7 @@ def up_of(scene: Any) -> Literal["y", "z"]:
 
 
 def attributes_of(mesh: object) -> Attributes:
-    """Return the attributes of a mesh that were given or have been computed already."""
+    """Return the attributes that a mesh of trimesh was given, or has computed already."""
     vertices = getattr(mesh, "vertices", None)
     if vertices is None or not hasattr(mesh, "faces"):
         return Attributes()
@@ -157,7 +159,7 @@ def attributes_of(mesh: object) -> Attributes:
 
 
 def _rows(owner: object, name: str, count: int, width: int) -> NDArray[np.float64] | None:
-    """Return the attribute `name` of an object as an array (count, width); None if it is none."""
+    """Return the attribute `name` of an object as an array (count, width); None if it has none."""
     try:
         array = np.asarray(getattr(owner, name, None), np.float64)
     except (AttributeError, TypeError, ValueError):

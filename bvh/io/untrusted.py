@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of, vector
-from bvh.runtime.arguments import aligned, kernel_input
+from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import warms
+from bvh.runtime.memory import aligned
 from bvh.runtime.simd import WIDTH, peek
 from bvh.runtime.threads import share
 from bvh.tree import wide_nodes
@@ -52,11 +53,12 @@ FLAWS = {
 
 @entry
 def _check_nodes(blocks, limit, deepest, level, owned):
-    """Return the first flaw that makes nodes unsafe to traverse, a key of FLAWS, and its index.
+    """Return the first flaw that makes nodes unsafe to traverse, and the node or row that has it.
 
-    `limit` bounds the coordinates of boxes. `level` and `owned` are zeros for each node and row,
-    set to the level of a node that has a parent, and to 1 for a row that is in a leaf. `deepest`
-    is the first level that is too deep. Sound nodes give (SOUND, 0).
+    The flaw is a key of FLAWS; sound nodes give (SOUND, 0). `blocks` are the nodes, `limit` bounds
+    the coordinates of boxes, and `deepest` is the first level that is too deep. `level` and `owned`
+    are zeros for each node and each row of primitives. They are set to the level of each node but
+    the root, and to 1 for each row in a leaf.
     """
     nodes = wide_nodes.node_count(blocks)
     low, high = np.float32(INF), np.float32(-INF)
@@ -64,8 +66,8 @@ def _check_nodes(blocks, limit, deepest, level, owned):
         at = wide_nodes.node_at(node)
         if node > 0 and level[node] == 0:
             return ORPHAN, node
-        # Until the first unused lane.
-        whole = True
+        # False from the first unused lane on.
+        all_used = True
         for c in range(WIDTH):
             code = wide_nodes.child_code(blocks, at + c)
             unused, valid = code == 0, True
@@ -75,13 +77,15 @@ def _check_nodes(blocks, limit, deepest, level, owned):
                 unused = unused and a == low and b == high
                 # False for a NaN, too.
                 valid = valid and -limit <= a <= b <= limit
+            # The code 0 and the empty box (inf, -inf) mark an unused lane.
             if unused:
-                whole = False
+                all_used = False
                 continue
-            if not whole:
+            if not all_used:
                 return GAP, node
             if not valid:
                 return BOX, node
+            # A code from 0 up is a child node, a negative one a leaf.
             if code >= 0:
                 if code <= node or code >= nodes:
                     return CHILD, node
@@ -99,7 +103,9 @@ def _check_nodes(blocks, limit, deepest, level, owned):
                     if owned[row] != 0:
                         return SHARED, node
                     owned[row] = 1
+        # For each octant of ray directions, the visiting order must be a permutation of the lanes.
         for octant in range(8):
+            # Bit k is set if lane k is visited.
             seen = 0
             for c in range(WIDTH):
                 order = wide_nodes.child_order(blocks, at + c)
@@ -114,9 +120,10 @@ def _check_nodes(blocks, limit, deepest, level, owned):
 
 @entry
 def _survey(points, faces, begin, end, valid, bounds):
-    """Set `valid` (finite) of faces begin..end, and `bounds` (6,) to the box of the valid ones.
+    """Return a face of begin..end with a vertex index that is out of range, or -1.
 
-    Returns a face with a vertex index that is out of range, or -1.
+    Writes to `valid` whether each face is finite, and to `bounds` (6,) the lower and upper corner
+    of the box of the finite faces.
     """
     low, high = (INF, INF, INF), (-INF, -INF, -INF)
     n = len(points)
@@ -136,10 +143,11 @@ def _survey(points, faces, begin, end, valid, bounds):
 
 @entry
 def _check_ids(rows, min_id, begin, end, valid):
-    """Set `valid` to 2 for the primitives in rows begin..end; return the first wrong row, or -1.
+    """Return the first wrong row of begin..end, or -1; set `valid` to 2 for primitives in rows.
 
-    A row is wrong if it has an id that is out of range, or that of a primitive that cannot be hit,
-    of which `valid` is 0. `min_id` is -1 if the id -1 marks unused lanes, else 0.
+    `rows` (n, lanes) are ids of primitives. `valid` is 0 for primitives that cannot be hit, else 1
+    or 2. A row is wrong if it has an id out of range, or of a primitive that cannot be hit.
+    `min_id` is -1 if the id -1 marks unused lanes, else 0.
     """
     for row in range(begin, end):
         for i in range(first_id(rows, row), (row + 1) * rows.shape[1]):
@@ -154,12 +162,13 @@ def _check_ids(rows, min_id, begin, end, valid):
 
 
 def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corners]:
-    """Check that primitives can be read; return which can be hit, and the box (2, 3) of these.
+    """Return which primitives can be hit, 1 or 0 for each, and the box (2, 3) of these.
 
-    The former are 1 or 0 for each primitive.
+    Raises for primitives that kernels cannot read.
     """
     count = count_of(primitives)
     valid = np.zeros(count, np.uint8)
+    # The box of each chunk.
     bounds = np.empty((-(-count // CHUNK), 6))
 
     def work(begin: int, end: int) -> None:
@@ -172,6 +181,7 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corne
                     raise ValueError(f"face {bad} has a vertex that is out of range")
             elif not isinstance(primitives, Custom):
                 part = type(primitives)(primitives.points[start:stop])
+                # The first wrong row, or -1, and the error with {} for its number.
                 bad, flaw = shape_of(part).flaw(part.points)
                 if bad >= 0:
                     raise ValueError(flaw.format(start + bad))
@@ -187,20 +197,21 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corne
 
 
 def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
-    """Check that kernels may traverse a tree: arrays of the right types and sizes, and its bounds.
+    """Raise unless kernels may traverse a tree, whose arrays have the right types and sizes.
 
-    Triangle groups may be missing. `bounds` (2, 3) are those that the file says.
+    Triangle groups may be missing. `bounds` (2, 3) is the tree's box as the file says.
     """
     (blocks, rows), groups, primitives, frame, _ = arrays
     valid, extent = check_primitives(primitives, threads)
+    # The frame and bounds, (2, 3) each, of one box around all primitives, or of no box.
     corners = extent[:, None] if valid.any() else np.empty((2, 0, 3))
-    # Its first rows and the bounds, (2, 3) each, that follow from the primitives.
-    expected = local_frame(*corners)
-    if not np.array_equal(expected[1], bounds, equal_nan=True):
+    expected_frame, expected_bounds = local_frame(*corners)
+    if not np.array_equal(expected_bounds, bounds, equal_nan=True):
         raise ValueError("its bounds are not those of its primitives")
-    if not np.array_equal(expected[0], frame[:2]):
+    # The other two rows of `frame` are the root's box, which `_check_root` checks.
+    if not np.array_equal(expected_frame, frame[:2]):
         raise ValueError("its frame is not that of its primitives")
-    # Boxes are rounded outward, but not beyond this.
+    # Boxes are rounded outward, but not beyond this limit.
     limit = np.float32(2.0 * FrameView(frame).bound)
     level, owned = np.zeros(arrays.nodes.size, np.int8), np.zeros(len(rows), np.uint8)
     flaw, where = _check_nodes(blocks, limit, np.int64(DEEPEST), level, owned)
@@ -218,13 +229,13 @@ def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
             _check_groups(arrays, begin, end)
 
     share(len(rows), GROUP_CHUNK, work, threads)
-    # Those in leaves are marked by 2.
+    # Primitives in leaves are marked by 2, those that cannot be hit by 0.
     if (valid == 1).any():
         raise ValueError(f"primitive {int((valid == 1).argmax())} is in no leaf")
 
 
 def _check_root(blocks: NDArray[np.float32], box: Corners, limit: np.float32) -> None:
-    """Check that the root's box contains its children: rays are clipped to it."""
+    """Raise unless the root's `box` (2, 3), which clips rays, holds its children, up to `limit`."""
     if len(blocks):
         planes = wide_nodes.lanes_of(blocks[: wide_nodes.NODE_SIZE]).boxes[0]
         lower, upper = planes[:3].min(axis=1), planes[3:].max(axis=1)
@@ -236,7 +247,8 @@ def _check_root(blocks: NDArray[np.float32], box: Corners, limit: np.float32) ->
 
 
 def _check_groups(arrays: TreeArrays, begin: int, end: int) -> None:
-    """Check that triangle groups equal those packed from their triangles, bit for bit."""
+    """Raise unless the groups begin..end equal those packed from their triangles, bit for bit."""
+    # Row k of `rows` has the triangles of group k, which is GROUP_SIZE numbers of `groups`.
     (_, rows), groups, primitives, frame, _ = arrays
     scratch = aligned(min(end - begin, GROUP_CHUNK) * GROUP_SIZE, groups.dtype)
     for start in range(begin, end, GROUP_CHUNK):
@@ -251,6 +263,7 @@ def _check_groups(arrays: TreeArrays, begin: int, end: int) -> None:
 
 @warms("checks of saved trees")
 def _warm() -> None:
+    """Compile the checks of trees over triangles."""
     points, faces = np.eye(3), np.array([[0, 1, 2]], np.int32)
     triangles = Triangles(kernel_input(points), kernel_input(faces))
-    check_tree(*build(triangles, "medium", 1, None), 1)
+    check_tree(*build(triangles, "medium", threads=1, progress=None), threads=1)

@@ -26,21 +26,23 @@ class TooLarge(ValueError):
 
 
 class Allowance:
-    """The number of bytes that the content of the file at a path may still take."""
+    """The number of bytes that the content of a mesh file, `path`, may still take."""
 
     def __init__(self, path: str) -> None:
         given = os.environ.get(LIMIT, "").strip()
         if given and not (given.isdecimal() and len(given) < 20 and int(given) <= MOST):
             raise ValueError(f"{LIMIT} must be a number of bytes up to {MOST}, got {given[:99]!r}")
+        # Bytes beyond those that the size of the file allows, and bytes that are left.
         self._beyond = int(given) if given else USUAL
         self._left = self._beyond + SHARE * os.path.getsize(path)
 
     def add(self, status: os.stat_result) -> None:
         """Allow more for another file, by its size on the disk: holes in it do not count."""
+        # A block of `st_blocks` is 512 bytes; some systems have no such field.
         self._left += SHARE * min(status.st_size, 512 * getattr(status, "st_blocks", MOST))
 
     def take(self, size: int, what: str) -> None:
-        """Take bytes for some content of a file, or raise a TooLarge."""
+        """Take `size` bytes for content called `what`; raise a TooLarge if fewer are left."""
         self._left -= size
         if self._left < 0:
             most = f"{self._beyond} bytes more than {SHARE} times the file"
@@ -48,15 +50,15 @@ class Allowance:
 
 
 class NoFile(ValueError):
-    """The name is of a pipe, a device or a socket."""
+    """The name is that of a pipe, a device or a socket instead of a file."""
 
 
 @contextlib.contextmanager
 def opened(name: str | os.PathLike[str]) -> Iterator[io.FileIO]:
-    """Open a regular file; refuse others, such as a pipe, without waiting for them."""
+    """Return a context with a regular file, opened to read; raise for others, as for a pipe."""
 
     def opener(path: str, flags: int) -> int:
-        """Open without waiting: another process may replace the file by a pipe after the check."""
+        """Open without waiting for a pipe, by which the file may be replaced after the check."""
         return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
     if not stat.S_ISREG(os.stat(name).st_mode):
@@ -69,19 +71,18 @@ def opened(name: str | os.PathLike[str]) -> Iterator[io.FileIO]:
 
 
 class NamedFiles:
-    """A resolver of trimesh: files in the folder of a mesh file, or below, that it names.
-
-    Readers continue without an image that is refused, so `refused` stores the error.
-    """
+    """A resolver of trimesh: it reads files that a mesh file names in its own folder, or below."""
 
     def __init__(self, path: str, allowance: Allowance) -> None:
+        """Read files that the mesh file `path` names, as far as the allowance suffices."""
         self._folder, self._allowance = Path(os.path.abspath(path)).parent.resolve(), allowance
         self._read: dict[Path, bytes] = {}
         self.file_name = os.path.basename(path)
+        # The error for a file that was refused, as readers continue without it.
         self.refused: ValueError | None = None
 
     def get(self, name: str) -> bytes:
-        """Return the content of a file; a file that is named several times is read once."""
+        """Return the content of the file `name`, which is read once however often it is named."""
         name = name.strip()
         # The name as given, without a leading slash, and without folders.
         for candidate in (name, name.lstrip("/"), os.path.split(name)[-1]):
@@ -119,9 +120,9 @@ class NamedFiles:
 def unzipped(
     file: str | IO[bytes], allowance: Allowance, names: Container[str] | None = None
 ) -> dict[str, bytes]:
-    """Return the contents of the files in a zip archive by name, or of those in `names`.
+    """Return the contents of the files in a zip archive by name, only of `names` if given.
 
-    What they unpack to is taken from the allowance, whatever sizes the archive declares.
+    The bytes that they unpack to are taken from the allowance, as the archive may declare too few.
     """
     import zipfile
 
@@ -130,8 +131,8 @@ def unzipped(
         for member in archive.infolist():
             if member.is_dir() or (names is not None and member.filename not in names):
                 continue
-            # With other methods, zipfile unpacks all that it has read at once, to a million times
-            # as much.
+            # With other methods, zipfile unpacks all that it has read at once, to perhaps a million
+            # times as many bytes, before the allowance is asked.
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError(f"{member.filename!r} in it is not compressed by deflate")
             with archive.open(member) as stream:
@@ -144,7 +145,7 @@ def unzipped(
 
 
 def stored(files: dict[str, bytes]) -> io.BytesIO:
-    """Return files as a zip archive that is not compressed, for a reader that unpacks it itself."""
+    """Return files, contents by name, as an uncompressed zip archive, for readers of archives."""
     import zipfile
 
     copy = io.BytesIO()

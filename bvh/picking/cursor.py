@@ -40,7 +40,7 @@ Candidate = tuple[Hit, float, Floats | None]
 def pick_in_tree(
     tree: BVH, camera: Camera, x: float, y: float, radius: float, **options: Any
 ) -> Pick | None:
-    """Return the nearest hit of a tree within a radius of a cursor, as `BVH.pick` does."""
+    """Return the nearest hit of a tree within a radius of a cursor; arguments as in `BVH.pick`."""
     return pick(tree, camera, x, y, radius, PickOptions(**options))
 
 
@@ -48,7 +48,10 @@ def pick(
     source: PickableScene | BVH, camera: Camera, x: float, y: float, radius: float,
     options: PickOptions,
 ) -> Pick | None:  # fmt: skip
-    """Return the nearest hit within a radius of a cursor; see `Scene.pick`."""
+    """Return the nearest hit within `radius` pixels of a cursor at (x, y), or None.
+
+    The arguments are those of `Scene.pick`.
+    """
     # Types are compared first: checks of the usual arguments take longer than the ray.
     if type(camera) is not Camera:
         check_camera(camera)
@@ -63,6 +66,7 @@ def pick(
     if hit[1] < 0:
         return None
     if isinstance(source, BVH):
+        # A tree alone has no leaves: -1, and no table of them.
         return Pick((*hit, -1), source, None, camera, x, y, ray)
     return Pick(hit, source, source._flattened, camera, x, y, ray)
 

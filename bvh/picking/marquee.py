@@ -47,7 +47,7 @@ def select(placed: PlacedTrees, camera: Camera, region: Region, options: PickOpt
     """Return what a region of the picture selects of placed trees, after checking the options."""
     options = options.for_selection()
     visited, what = SelectedTrees(placed, camera, options), options.what
-    parts: dict[int, SelectedPart] = {}
+    parts: dict[int, SelectedPart] = {}  # by the rows of their leaves
     near, within = visited.near(region.planes)
     # The planes enclose the box around the outline: what is within the planes is inside a
     # rectangle, but not always inside a lasso.
@@ -107,13 +107,17 @@ def select_in_tree(
 class SelectedTrees(VisitedTrees):
     """Placed trees, with the parts of them that a region selects and those that a camera sees."""
 
-    _round_region: RoundRegion | None = None  # the region for spheres and capsules, created once
+    _round_region: RoundRegion | None = None  # of the only region that is used, created once
 
     def round_part(self, region: Region, leaf: TreeFaces, matrix: Floats) -> SelectedPart:
-        """Return what a region selects of spheres or capsules, whose tree is moved by `matrix`."""
+        """Return the spheres or capsules of a leaf that a region selects.
+
+        `matrix` (3, 4) moves the tree of the leaf. All calls must have the same region.
+        """
         options, threads = self.options, self.options.threads or 1
         if self._round_region is None:
             self._round_region = RoundRegion(self.camera, region, options.want_inside, threads)
+        # Rows of `rounds` are both ends of an axis, three numbers each, and a radius.
         rounds, ids = leaf.round_ones(matrix, region.planes)
         finite = np.isfinite(rounds).all(axis=1)
         rounds, ids = rounds[finite], ids[finite]
@@ -140,6 +144,7 @@ class SelectedTrees(VisitedTrees):
         owners = self.placed.instance_id
         selected = np.unique(owners[np.array(list(parts), np.int64)])
         if self.options.want_inside:
+            # Leaves that are shown, but not selected as a whole.
             outside = self.shown.copy()
             outside[[row for row, part in parts.items() if part.all]] = False
             trees = self.placed.trees
@@ -162,7 +167,7 @@ class SelectedTrees(VisitedTrees):
         begins = seen.searchsorted(_codes(leaves, 0)).tolist()
         ends = seen.searchsorted(_codes(leaves + 1, 0)).tolist()
         spans = zip(parts.items(), map(slice, begins, ends), strict=True)
-        found = {row: np.isin(_codes(row, one.ids), seen[span]) for (row, one), span in spans}
+        found = {row: np.isin(_codes(row, part.ids), seen[span]) for (row, part), span in spans}
         # Faces that no ray through a pixel meets first get rays of their own. Leaves are taken
         # together, about BATCH faces at a time.
         left = [row for row, flags in found.items() if not flags.all()]
@@ -237,7 +242,10 @@ class SelectedTrees(VisitedTrees):
             found[row] |= np.isin(parts[row].ids, prims_of_row[seen_of_row])
 
     def _in_picture(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return pixels (n, 2) and depths (n,) of points (n, 3); NaN depths outside the picture."""
+        """Return the pixels (n, 2) and depths (n,) of points (n, 3); depth NaN outside the picture.
+
+        A pixel is `pixel_ratio` device pixels wide.
+        """
         x, y, depth = self.camera.project(points)
         pixels = np.stack([x, y], axis=1)
         size = np.array([self.camera.width, self.camera.height]) / self.camera.pixel_ratio
@@ -271,6 +279,7 @@ class SelectedTrees(VisitedTrees):
         seen = np.zeros(len(points), np.bool_)
         for first in range(0, len(in_picture), BATCH):
             some = in_picture[first : first + BATCH]
+            # Rays end a little before the points, as the pixels of these are rounded.
             t_max = np.minimum(depth[some] - CONTACT * np.abs(depth[some]), self.camera.far)
             _, leaves, prims = self.cast(pixels[some], t_max)
             seen[some] = prims < 0
@@ -295,9 +304,9 @@ class SelectedTrees(VisitedTrees):
         return transformed(part_of(some)[0], matrix)
 
     def _corners(self, rows: Ints, prims: Ints) -> Floats:
-        """Return the world corners of primitives, (n, 8, 3); NaN after the three of a triangle.
+        """Return the world corners of n primitives, (n, 8, 3); NaN after the three of a triangle.
 
-        Spheres and capsules have none.
+        `rows` and `prims` are the leaf and the id of each. Spheres and capsules have no corners.
         """
         corners = np.full((len(rows), 8, 3), np.nan)
         for row in np.unique(rows):

@@ -7,11 +7,7 @@ front of the eye, with w <= 0 in or behind the plane of the eye, where x and y a
 pixels times w. The image of a triangle is then the intersection of the cone over its corners with
 the plane w = 1: a triangle that reaches behind the eye is not clipped; its image may be unbounded.
 
-All decisions are signs of determinants, filtered in float64 and exact where the filter does not
-decide: with w = 1 those of `predicates.orient2d`. Let A, B be the signs of det[p, q, a] and
-det[p, q, b], and P, Q those of det[a, b, p] and det[a, b, q]. Because
-det[a, b, q] p - det[a, b, p] q = det[p, q, a] b - det[p, q, b] a, this vector is in the cones over
-p, q and over a, b where its four coefficients are all >= 0, or all <= 0.
+All decisions are exact signs of determinants: with w = 1 those of `predicates.orient2d`.
 """
 
 import itertools
@@ -68,7 +64,7 @@ def turn(p, q, r):
 
 
 @inlined
-def _flat_turn(p, q, i):
+def _order_along(p, q, i):
     """Return the sign of p[i] q[2] - q[i] p[2]: the order of two points along axis i, 0 or 1."""
     if p[2] == 1.0 and q[2] == 1.0:
         return (1 if p[i] > q[i] else 0) - (1 if p[i] < q[i] else 0)
@@ -77,18 +73,18 @@ def _flat_turn(p, q, i):
 
 @kernel
 def locate(outline, v):
-    """Return where a point in front of the eye is: OUTSIDE, INTERIOR, or on the BORDER."""
+    """Return where point v, in front of the eye, is in an outline: OUTSIDE, BORDER or INTERIOR."""
     # A ray along +x from v crosses the edges p, q that span the height of v and pass v on the side
     # of +x. `before` and `above` are the signs of the heights of p and q over v.
     stay_outlined()
     odd = False
     p = outline_point(outline, len(outline) - 1)
-    above = _flat_turn(p, v, 1)
+    above = _order_along(p, v, 1)
     for i in range(len(outline)):
         q = outline_point(outline, i)
-        before, above = above, _flat_turn(q, v, 1)
+        before, above = above, _order_along(q, v, 1)
         if before == 0 and above == 0:
-            if _flat_turn(p, v, 0) * _flat_turn(q, v, 0) <= 0:
+            if _order_along(p, v, 0) * _order_along(q, v, 0) <= 0:
                 return BORDER
         elif before * above <= 0:
             side = turn(p, q, v)
@@ -109,13 +105,13 @@ def _in_plane(p, q, a, b):
     if p[0] == q[0] and p[1] == q[1]:
         return _holds_point(p, a, b)
     axis = 0 if p[0] != q[0] else 1
-    order = _flat_turn(p, q, axis)
+    order = _order_along(p, q, axis)
     for v in (a, b):
         # A corner at the eye itself has no image.
         nothing = v[0] == 0.0 and v[1] == 0.0 and v[2] == 0.0
         if not nothing and _between(p, q, v, order, axis):
             return True
-    order = _flat_turn(a, b, axis)
+    order = _order_along(a, b, axis)
     return order != 0 and (_between(a, b, p, order, axis) or _between(a, b, q, order, axis))
 
 
@@ -123,18 +119,18 @@ def _in_plane(p, q, a, b):
 def _holds_point(p, a, b):
     """Return whether a point p is in the image of the edge a, b, all on one line."""
     for axis in range(2):
-        order = _flat_turn(a, b, axis)
+        order = _order_along(a, b, axis)
         if order != 0:
             return _between(a, b, p, order, axis)
     # Both ends are on one line of sight: the image is a point.
     v = a if a[2] > 0.0 else b
-    return v[2] > 0.0 and _flat_turn(v, p, 0) == 0 and _flat_turn(v, p, 1) == 0
+    return v[2] > 0.0 and _order_along(v, p, 0) == 0 and _order_along(v, p, 1) == 0
 
 
 @inlined
 def _between(p, q, v, order, axis):
-    """Return whether v is in the cone over p and q; `order`, not 0, is their `_flat_turn`."""
-    return _flat_turn(v, q, axis) * order >= 0 and _flat_turn(p, v, axis) * order >= 0
+    """Return whether v is in the cone over p and q; order = `_order_along(p, q, axis)` is not 0."""
+    return _order_along(v, q, axis) * order >= 0 and _order_along(p, v, axis) * order >= 0
 
 
 @inlined
@@ -145,13 +141,15 @@ def _crosses(p, q, a, b, sa, sb, sp, sq):
     """
     if sp == 0 and sq == 0:
         return sa == 0 and sb == 0 and _in_plane(p, q, a, b)
+    # det[a, b, q] p - det[a, b, p] q = det[p, q, a] b - det[p, q, b] a. This vector is in the cones
+    # over p, q and over a, b if the four coefficients are all >= 0, or all <= 0.
     if sa >= 0 and sb <= 0 and sq >= 0 and sp <= 0:
         return True
     return sa <= 0 and sb >= 0 and sq <= 0 and sp >= 0
 
 
 @inlined
-def _all_flat(a, b, c):
+def _all_in_front(a, b, c):
     """Return whether a triangle is entirely in front of the eye."""
     return a[2] == 1.0 and b[2] == 1.0 and c[2] == 1.0
 
@@ -200,12 +198,12 @@ def _segment_meets(p, q, a, b, c, sign):
 def _outline_meets(outline, a, b, c):
     """Return whether the image of a triangle a, b, c meets the outline."""
     stay_outlined()
-    flat, box = _all_flat(a, b, c), _box(a, b, c)
+    in_front, box = _all_in_front(a, b, c), _box(a, b, c)
     sign = turn(a, b, c)
     p = outline_point(outline, len(outline) - 1)
     for i in range(len(outline)):
         q = outline_point(outline, i)
-        if not (flat and _beside(p, q, box)) and _segment_meets(p, q, a, b, c, sign):
+        if not (in_front and _beside(p, q, box)) and _segment_meets(p, q, a, b, c, sign):
             return True
         p = q
     return False
@@ -266,8 +264,9 @@ def judge_triangles(outline, convex, want_inside, points, locations, faces, firs
     """Write MEET, APART or UNSURE for triangles first..last-1 and the region of an outline.
 
     MEET: a triangle touches the region; if `want_inside`, it is inside. If `convex`, the region is
-    convex, so that a triangle is inside if its corners are. `points` (n, 3) are homogeneous, and
-    `locations` (n,) written by `judge_points`. Triangles with corners not finite are APART.
+    convex, so that a triangle is inside if its corners are. `faces` (m, 3) are indices of `points`
+    (n, 3), homogeneous, whose `locations` (n,) `judge_points` has written. Triangles with corners
+    that are not finite are APART.
     """
     low_x, low_y, high_x, high_y = _box_of(outline)
     for i in range(first, last):
@@ -280,7 +279,7 @@ def judge_triangles(outline, convex, want_inside, points, locations, faces, firs
             continue
         x0, y0, x1, y1 = _box(a, b, c)
         outside = x1 < low_x or x0 > high_x or y1 < low_y or y0 > high_y
-        if outside and _all_flat(a, b, c):
+        if outside and _all_in_front(a, b, c):
             continue
         if want_inside:
             if lowest >= BORDER:
@@ -296,11 +295,11 @@ def judge_triangles(outline, convex, want_inside, points, locations, faces, firs
 
 @entry
 def judge_points(outline, points, first, last, locations):
-    """Write OUTSIDE, BORDER or INTERIOR for points first..last-1; OUTSIDE behind the eye."""
+    """Write to `locations` OUTSIDE, BORDER or INTERIOR for homogeneous points first..last-1."""
     low_x, low_y, high_x, high_y = _box_of(outline)
     for i in range(first, last):
         v = vector(points, i)
-        locations[i] = OUTSIDE
+        locations[i] = OUTSIDE  # also behind the eye
         if v[2] == 1.0 and not (low_x <= v[0] <= high_x and low_y <= v[1] <= high_y):
             continue
         if finite(v) and v[2] > 0.0:

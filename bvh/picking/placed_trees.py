@@ -109,9 +109,11 @@ class PlacedTrees:
         """Return the leaves of a scene; or a tree as one leaf, with all bits in its mask."""
         if not isinstance(source, BVH):
             return source._placed()
-        one, matrix = np.zeros(1, np.int64), np.eye(3, 4)[None]
-        bits, boxes = np.full(1, ALL_BITS, np.uint32), source.bounds.reshape(1, 6)
-        return cls(source, None, (source,), one, matrix, bits, one - 1, boxes)
+        return cls(
+            source, table=None, trees=(source,), tree_of=np.zeros(1, np.int64),
+            matrices=np.eye(3, 4)[None], masks=np.full(1, ALL_BITS, np.uint32),
+            instance_id=np.full(1, -1, np.int64), boxes=source.bounds.reshape(1, 6),
+        )  # fmt: skip
 
     def name_of(self, row: int) -> str | None:
         """Return the name of the innermost named instance of a leaf; None without one."""
@@ -180,9 +182,10 @@ class TreeFaces:
         return np.asarray(tree.overlap_frustum(local, mask=self._mask).prim_id, np.int32)
 
     def round_ones(self, matrix: Floats, planes: Floats) -> tuple[Floats, Ids]:
-        """Return the spheres or capsules that may be in a frustum, and their ids; see `reaching`.
+        """Return the spheres or capsules that may be in a frustum, and their ids, (n,).
 
         Rows (n, 7) are both ends of an axis, equal for a sphere, and a radius, in the world.
+        `matrix` (3, 4) maps the tree to the world, `planes` (k, 4) are those of the frustum.
         """
         some = self.reaching(matrix, planes)
         ids = self.owners if some is None else some
@@ -198,9 +201,10 @@ class TreeFaces:
         return rounds[near], ids[near]
 
     def moved_rounds(self, matrix: Floats, ids: Ints) -> Floats:
-        """Return the spheres or capsules `ids` in the world, in rows (n, 7) as `round_ones` does.
+        """Return the spheres or capsules `ids` in the world, in rows (n, 7).
 
-        `matrix` (3, 4) maps the tree to the world.
+        A row is both ends of an axis, equal for a sphere, and a radius. `matrix` (3, 4) maps the
+        tree to the world.
         """
         shapes = self.tree.arrays.primitives
         assert isinstance(shapes, HOLLOW)
@@ -220,9 +224,9 @@ class VisitedTrees:
         self.shown = (placed.masks & np.uint32(self._bits)) != 0
 
     def near(self, planes: Floats) -> tuple[NDArray[np.int64], Flags]:
-        """Return the rows (m,) of leaves that may be in a frustum, and which of these surely are.
+        """Return (rows, inside): the rows (m,) of leaves that may be in a frustum, planes (k, 4).
 
-        The second result has a flag, (m,), for each of these leaves: whether all of it is inside.
+        `inside`, (m,), tells of each of these leaves whether surely all of it is in the frustum.
         """
         placed = self.placed
         if len(placed.masks) == 0:
@@ -299,9 +303,10 @@ def marked(ids: Ints, count: int) -> Ids:
 
 
 def _judged_bounds(planes: Floats, bounds: Floats, matrices: Floats) -> tuple[Flags, Flags]:
-    """Return which of n boxes may meet a frustum, and which are certainly inside.
+    """Return which of n boxes may meet a frustum, planes (k, 4), and which are certainly inside.
 
-    `bounds` (n, 2, 3) are their local corners, and `matrices` (n, 3, 4) the maps to the world.
+    `bounds` (n, 2, 3) are the boxes' lower and upper corners in local coordinates, and `matrices`
+    (n, 3, 4) the maps to the world.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         middle = 0.5 * bounds[:, 0] + 0.5 * bounds[:, 1]

@@ -64,14 +64,17 @@ def _region(camera: Camera, outline: Floats, convex: bool) -> Region:
     return Region(corners, convex, planes)
 
 
-def locate_points(region: Region, corners: Floats, threads: int = 1) -> NDArray[np.int8]:
-    """Return OUTSIDE, BORDER or INTERIOR for each homogeneous point (n, 3) of the picture."""
-    locations, corners = np.empty(len(corners), np.int8), kernel_input(corners)
+def locate_points(region: Region, points: Floats, threads: int = 1) -> NDArray[np.int8]:
+    """Return for each homogeneous point (n, 3) of the picture where in a region it is, (n,).
+
+    The location is OUTSIDE, BORDER or INTERIOR.
+    """
+    locations, points = np.empty(len(points), np.int8), kernel_input(points)
 
     def work(begin: int, end: int) -> None:
-        judge_points(region.outline, corners, begin, end, locations)
+        judge_points(region.outline, points, begin, end, locations)
 
-    share(len(corners), CHUNK, work, threads)
+    share(len(points), CHUNK, work, threads)
     return kernel_input(locations)
 
 
@@ -93,6 +96,7 @@ def select_faces(
         judge_triangles(*given, begin, end, verdicts)
 
     share(len(faces), CHUNK, work, threads)
+    # Rational numbers decide the rest: True is MEET, False is APART.
     for i in np.flatnonzero(verdicts == UNSURE):
         verdicts[i] = encloses(region.outline.tolist(), corners[faces[i]].tolist())
     selected = seen.owners[(verdicts == MEET) & (seen.complete if want_inside else True)]
@@ -109,7 +113,10 @@ def select_faces(
 def select_part(
     camera: Camera, region: Region, leaf: TreeFaces, matrix: Floats, options: PickOptions
 ) -> SelectedPart:
-    """Return what a region selects of one leaf: the faces of a tree, moved by `matrix` (3, 4)."""
+    """Return the faces or vertices of one leaf that a region selects, as `options.what` tells.
+
+    A leaf is a tree moved by `matrix` (3, 4), and `leaf` has the faces of the tree.
+    """
     threads = options.threads or 1
     if options.what == "vertices":
         leaf.tree._must_hold("a selection of vertices", Triangles)

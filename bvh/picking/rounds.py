@@ -210,10 +210,10 @@ class RoundRegion:
         share(len(rounds), CHUNK, work, self._threads)
         # Rational numbers decide the pieces of which the kernel is unsure, one by one.
         for i in np.flatnonzero(verdicts == UNSURE).tolist():
-            unsure, one = [], np.empty(len(rounds), np.int8)
+            unsure, verdict = [], np.empty(len(rounds), np.int8)
             for k in range(len(pieces)):
-                judge_rounds(*given, k, k + 1, i, i + 1, one)
-                if one[i] == UNSURE:
+                judge_rounds(*given, k, k + 1, i, i + 1, verdict)
+                if verdict[i] == UNSURE:
                     unsure.append(k)
             axis, radius = _solid(rounds[i])
             meets = any(solid_meets_planes(axis, radius, pieces[k], deeper=deeper) for k in unsure)
@@ -262,12 +262,12 @@ class RoundRegion:
         return is_odd(edges, start, (1, slope, 0))  # type: ignore[arg-type]
 
     def _image(self, axis: list[list[float]], radius: float) -> Point | None:
-        """Return the image of any point of a solid between near and far; None if there is none."""
+        """Return the image of some point of a solid, between near and far; None if it has none."""
         camera = self._camera
         near = Fraction(camera.near) if np.isfinite(camera.near) else None
         far = Fraction(camera.far) if np.isfinite(camera.far) else None
-        # The ends p, q of the axis have the depths a <= b. Then `depth` is one between near and far
-        # that the solid may have; if it is beyond both ends, `at` is the nearest of them.
+        # The ends p, q of the axis have the depths a <= b. `depth`, that of the point, is between
+        # near and far and as close to a..b as possible; `at` is the end closest to it if outside.
         p, q = sorted(([Fraction(x) for x in end] for end in axis), key=self._depth)
         a, b = self._depth(p), self._depth(q)
         # Depths on the solid differ from those on its axis by up to the root of `reach`.
@@ -327,7 +327,7 @@ class RoundRegion:
 
     @cached_property
     def _corners(self) -> list[list[Fraction]]:
-        """The corners of the region in space, at near and at far."""
+        """The corners of the region in space, at near and far: eye + x with gradients x = local."""
         corners = []
         for x, y in self._outline:
             for depth in (Fraction(self._camera.near), Fraction(self._camera.far)):

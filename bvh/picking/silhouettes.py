@@ -30,12 +30,13 @@ def nearest_outlines(
     """Return triangles (n, 3, 3) that contain the visible point of each shape nearest to (x, y).
 
     `rounds` (m, 7) are spheres or capsules: both ends of an axis and a radius. The second result,
-    (n,), is the row of each triangle's shape. A shape that is not cut has one triangle, a segment.
+    (n,), is the row of each triangle's shape. A shape that neither the near nor the far plane cuts
+    has one triangle, a segment; others have triangles all over their surface.
     """
     depth = (rounds[:, :6].reshape(-1, 2, 3) - camera.eye) @ camera.gradients[2]
     reach = rounds[:, 6] * np.linalg.norm(camera.gradients[2])
     low, high = depth.min(axis=1) - reach, depth.max(axis=1) + reach
-    # The depth at which the visible part of each begins, as in `nearest_on_triangles`.
+    # The depth at which the visible part of each shape begins, above 0 for perspective.
     limit = np.full(len(rounds), camera.near)
     if camera.perspective:
         limit = np.maximum(limit, np.maximum(NEAREST * high, 2.0**-1000))

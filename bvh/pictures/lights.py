@@ -77,7 +77,7 @@ class Lights:
         """Return for each of n spots the visible share of the sky, (n,), and its light, (n,).
 
         Both are weighted by the cosine of the angle to the normal. `occluders` hide the sky.
-        `cells`, (n,), are the cells of the tile that the spots' samples are in, from `cells_of`.
+        `cells`, (n,), by `cells_of`, choose a row of `sphere`, directions of rays, for each spot.
         """
         # The sum of the normal and a point of the unit sphere is distributed like the cosine.
         rays = self.sphere[cells] + spots.smooth[:, None]
@@ -90,6 +90,7 @@ class Lights:
         with np.errstate(divide="ignore", over="ignore"):
             t_max = self.reach / lengths
         hidden = np.asarray(occluders.any_hit(spots.starts[:, None], rays, t_max=t_max, threads=1))
+        # The brightness of the sky along each ray, from 0 to 1; a ray may have the length 0.
         shine = 0.5 + 0.5 * np.einsum("nkj,j->nk", rays, self.zenith) / np.maximum(lengths, 1e-300)
         # Subtracting the hidden light from that of an open sky gives less noise. The latter is the
         # mean of `shine`, weighted by the cosine: the mean direction is 2/3 of the normal.
@@ -100,7 +101,7 @@ class Lights:
     def of_lamp(self, occluders: Occluders, spots: Spots, cells: Ints) -> Floats:
         """Return for each of n spots the visible share of the lamp, (n,); 0 if a spot faces away.
 
-        `cells`, (n,), are the cells of the tile that the spots' samples are in, from `cells_of`.
+        `cells`, (n,), by `cells_of`, choose a row of `disk`, directions of rays, for each spot.
         """
         share = np.zeros(len(spots.points))
         facing = np.flatnonzero(spots.smooth @ self.lamp > 0.0)
@@ -115,7 +116,10 @@ class Lights:
 
 
 def cells_of(rows: Ints, columns: Ints) -> Ints:
-    """Return the index of the cell of the tile for each sample of a picture, (rows, columns)."""
+    """Return the cell of each sample of a picture, (rows, columns), in a tile that repeats.
+
+    The tile has TILE x TILE samples. Cells are numbered row by row.
+    """
     return np.asarray((rows % TILE)[:, None] * TILE + (columns % TILE)[None, :])
 
 
@@ -206,7 +210,7 @@ class Ground:
 
         The light is a factor for the colour of the background: less than 1 in shadow, 1 elsewhere
         and for rays that miss the ground. The number counts rays that were cast to the lights.
-        `occluders` throw the shadows; `cells`, (n,), are those of the rays' samples in the tile.
+        `occluders` throw the shadows; `cells`, (n,), by `cells_of`, choose directions to lights.
         """
         light = np.ones(len(origins))
         slope, height = _along(directions, self.up), _along(origins, self.up) - self.level

@@ -46,7 +46,7 @@ class Sight:
     ) -> None:
         """Take all rays of a band, and their `hits`, (height, width), misses included.
 
-        `cells`, (height, width), are the cells of the tile that they are in, from `cells_of`.
+        `cells`, (height, width), by `cells_of`, choose the directions to lights from each hit.
         """
         self.stage, self.hits, self.mask = stage, hits, hits.mask
         # Attributes without `all` in their names have a row for each ray that hits.

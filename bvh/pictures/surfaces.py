@@ -13,7 +13,7 @@ from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
 from bvh.scene.scene import Scene
-from bvh.surfaces.surface import names_of
+from bvh.surfaces.numbering import names_of
 from bvh.tree.primitives import Triangles
 
 Floats = NDArray[np.float64]

@@ -35,7 +35,7 @@ def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transfo
             f"z must be an array of heights, got the path {os.fspath(z)!r}: read it with rasterio, "
             "and give read(1, masked=True) and the transform"
         )
-    # Whether the first axis of `z` runs along x, so that rows and columns are exchanged.
+    # True if the first axis of `z` runs along x, so that rows and columns are exchanged.
     is_transposed = False
     if hasattr(z, "dims") and hasattr(z, "coords"):
         # An array of xarray, with the names and coordinates of its axes.

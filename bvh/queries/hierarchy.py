@@ -260,6 +260,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         >>> tree.to("cpu").closest_hit([0.25, 0.25, 1.0], [0.0, 0.0, -1.0]).t  # doctest: +SKIP
         1.0
         """
+        # Functions of `bvh.devices`, which needs Warp, are imported at this first use.
         there: DeviceBVH = enrolled("trees on devices")(self, device)
         return there
 
@@ -301,7 +302,7 @@ def _warm() -> None:
         for limit in (None, 1):
             any_tree.all_hits(*rays, max_hits=limit)
         any_tree.caster()(*one_ray)
-    # More than SMALLEST_IMAGE rays, which a kernel tests for the rows of an image.
+    # For so many rays in a flat batch, a kernel finds out whether they are the rows of an image.
     tree.any_hit(rays[0][0], np.ones((5000, 3)))
     tree.visible(*rays)
 
@@ -309,14 +310,14 @@ def _warm() -> None:
 @warms("point queries")
 def _warm_points() -> None:
     """Compile what points need."""
-    # A closed surface, as contains warns of others.
+    # A closed surface, because `contains` gives a warning for open ones.
     tree, points = BVH.from_triangles(np.eye(3), [[0, 1, 2], [0, 2, 1]]), np.zeros((1, 3))
     for count in (None, 1):
         tree.closest_point(points, k=count)
     tree.distance(points[0])
     tree.contains(np.zeros((2, 3)))
     tree.winding_number(points)
-    # A series is for boundaries of many edges.
+    # Only boundaries of many edges use the series: 40 equal faces have 120 open edges.
     BVH.from_triangles(np.eye(3), [[0, 1, 2]] * 40, warn=False).winding_number(points, 2.0)
     for tree in (BVH.from_spheres(points, 1.0), BVH.from_capsules(points, points, 1.0)):
         tree.closest_point(points)
@@ -325,13 +326,16 @@ def _warm_points() -> None:
 
 @called_by_address
 def _accept_all(ray_id, prim_id, t, u, v, data):
-    """Accept every hit: a filter, whose arguments, those of all filters, are not needed."""
+    """Return True: a filter that accepts every hit, with the arguments that all filters have."""
     return True
 
 
 @called_by_address
 def _plane_at_x_1(prim_id, origin, direction, t_min, t_max, data):
-    """Return (t, u, v) of a ray's hit on the plane x = 1: a custom primitive, with u and v 0."""
+    """Return (t, u, v) of a ray's hit on the plane x = 1; u and v are 0.
+
+    The arguments are those of all custom primitives; the caller checks that t is in the range.
+    """
     return (1.0 - origin[0]) / direction[0], 0.0, 0.0
 
 

@@ -335,7 +335,7 @@ class MeshTrees(TreeBase):
         if none of them is valid. Without a `noun` there is no warning.
         """
         arguments.check_option("memory", memory, get_args(Memory))
-        # The type of the coordinates of triangles that leaves store.
+        # The type of the triangles' coordinates in leaves.
         leaf_type = np.int16 if memory == "compact" else np.float32
         workers = arguments.thread_count(threads)
         began = notice.clock()

@@ -122,8 +122,8 @@ def answer_rays(
     `search` is a method of `target`, a `RayTarget`, which also checks `cull` and `filter`; `more`
     are the method's other arguments. `data` is the last argument of the user's `filter`.
     """
-    # False: `ray_batch` has checked the argument `validate_rays`.
-    check_options(sort, False, filter, data)
+    # `ray_batch` has checked the argument `validate_rays`.
+    check_options(sort, validate=False, filter=filter, data=data)
     accept = None if filter is None else target.accepted_by(filter, data)
     side, workers = target.side_to_cull(cull), thread_count(threads)
     with heard(progress) as report:
@@ -150,8 +150,9 @@ def ray_batch(
 ) -> RayBatch:  # fmt: skip
     """Return checked, flat rays; values that all rays share stay a single row.
 
-    Arguments are those of `closest_hit`; `validate` is `validate_rays`: whether rays that always
-    miss are errors. `threads` copy rays that are not in the layout of kernels.
+    Arguments are those of `closest_hit`; if `validate`, its `validate_rays`, rays that always miss
+    are errors. `threads`, a number, None for the default, copy rays that are not in the layout of
+    kernels: aligned, contiguous float64.
     """
     # The short ways, for one ray or a batch in the layout of kernels; None where checks are needed.
     ray = plain_ray(origins, directions) if type(t_min) is type(t_max) is float else None
@@ -161,7 +162,7 @@ def ray_batch(
         o, d = numbers[:6].reshape(2, 1, 3)
         batch = RayBatch(Rays(o, d, numbers[6:7], numbers[7:]), ())
     elif plain is not None:
-        # Read-only views. Without given masks, these stay `EVERY`.
+        # Read-only views.
         rays = plain.rays
         o, d = kernel_input(rays.origins), kernel_input(rays.directions)
         batch = RayBatch(Rays(o, d, rays.t_min, rays.t_max), plain.shape)
@@ -261,6 +262,7 @@ def real_rows(
     tail = (width,) if width else ()
     rows = math.prod(shape)
     if rows > ROWS_AT_ONCE and array.size > 1 and any(array.strides[: array.ndim - len(tail)]):
+        # Many rows, which are not all the same one: threads share the copy, if one is needed.
         given = np.broadcast_to(array, shape + tail)
         if not (given.dtype == FLOAT64 and given.flags.c_contiguous and given.flags.aligned):
             array = copied(given, threads)

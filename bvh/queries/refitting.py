@@ -105,7 +105,7 @@ class Refitting(TreeBase):
         )
         with state_guard.lock:
             origin, before = self._origin, self._arrays
-        # A copy of the arrays, without the data that queries have cached with them.
+        # `_replace` copies the arrays without the data that queries have cached in their `vars`.
         origin = origin or Origin(before._replace(), members_of(before), cost_of(before))
         with heard(progress) as report:
             arrays, bounds = refitted(origin.arrays, points, workers, origin.members, report)
@@ -113,7 +113,7 @@ class Refitting(TreeBase):
         if self._groups is not None and not self._groups.all():
             arrays = with_bits(arrays, self._groups)
         # In a tree of quality "high", a primitive may be in several leaves.
-        cost, searched = cost_of(arrays), Searched(arrays, self._quality == "high")
+        cost, searched = cost_of(arrays), Searched(arrays, split=self._quality == "high")
         with state_guard.lock:
             # Two threads may have computed the same origin. Nothing here can fail half-way.
             self._origin = self._origin or origin
@@ -126,10 +126,10 @@ class Refitting(TreeBase):
     def _points_of(
         self, vertices: ArrayLike, given: dict[str, ArrayLike | None]
     ) -> NDArray[np.float64]:
-        """Return the new rows of the primitives' array `points`, from checked arguments of `refit`.
+        """Check the arguments of `refit`; return the array `points` of the moved primitives.
 
-        `vertices` is its first argument. `given` has the optional ones (upper, transforms, q,
-        radii) by name, None for those that were not given.
+        A row of `points` is a vertex of triangles, else all numbers of one primitive. `given` has
+        the optional arguments (upper, transforms, q, radii) by name; None if they were not given.
         """
         primitives = self._arrays.primitives
         if isinstance(primitives, Custom):
@@ -168,5 +168,6 @@ def _warm() -> None:
         # A tree with the attributes that `refit` reads; `BVH` is defined in a later file.
         tree = object.__new__(Refitting)
         tree._quality = "medium"
-        tree._set_arrays(build(frozen_primitives(primitives), "medium", 1, None)[0])
+        arrays, _ = build(frozen_primitives(primitives), "medium", threads=1, progress=None)
+        tree._set_arrays(arrays)
         tree.refit(*moved)

@@ -57,8 +57,8 @@ class SolidQueries(MeshTrees, TreeQueries):
         The decision is exact, also where faces lie in one plane, edges cross or vertices lie on
         faces. A point is inside a closed mesh if a ray from it crosses an odd number of faces:
         shells in a shell are hollow, whichever way their normals point, and a wall that two parts
-        of a mesh share is ignored. The query takes at most twice as long as `overlap_tree`, but far
-        longer if a mesh meets itself.
+        of a mesh share is ignored. The first query of two meshes takes a few times as long as
+        `overlap_tree`, far longer if a mesh meets itself; later ones reuse what it prepared.
 
         Parameters
         ----------
@@ -209,10 +209,9 @@ class SolidQueries(MeshTrees, TreeQueries):
         """
         from bvh.surfaces.overlap_volumes import NOTHING, shared_volume
 
-        workers = arguments.thread_count(threads)
+        workers, shape = arguments.thread_count(threads), _shape_of(transform)
         pairs = self._pairs("overlap_volume", other, transform, threads, progress)
         answers = [shared_volume(*pair, workers) if pair else NOTHING for pair in pairs]
-        shape = _shape_of(transform)
         columns: Any = zip(*answers, strict=True) if answers else ((),) * 4
         volume, centroid, area, bounds = (np.array(column, np.float64) for column in columns)
         return OverlapVolumes(
@@ -255,7 +254,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         now = self._snapshot()
         must_bound_a_solid(query, "this mesh", now)
         surface = Surface.of(now)
-        check_depths(surface)
+        check_depths(surface)  # raises if the mesh crosses itself
         return solid_sums(surface)
 
     def thickness(
@@ -329,7 +328,10 @@ class SolidQueries(MeshTrees, TreeQueries):
         self, query: str, other: Any, transform: ArrayLike | None, threads: int | None,
         progress: ProgressLike | None,
     ) -> Iterator[tuple[Surface, Surface, Callable[[], Pairs]] | None]:  # fmt: skip
-        """Yield (solid, other solid, search for pairs) by transform; None if boxes are apart."""
+        """Yield (this solid, the other one as moved, find_pairs) for each matrix of `transform`.
+
+        find_pairs() returns the pairs of faces that meet. None is yielded where boxes are apart.
+        """
         from bvh.surfaces.surface import Surface
 
         workers, (this, tree) = arguments.thread_count(threads), self._two_states(query, other)
@@ -339,19 +341,18 @@ class SolidQueries(MeshTrees, TreeQueries):
 
         def find_pairs(matrix: NDArray[np.float64] | None) -> Pairs:
             """Return the pairs of faces that meet if `matrix`, or None, moves the other solid."""
-            # False: two meshes, whose shared vertices are contacts. None: no progress, no masks.
-            return this._selected_pairs(search(matrix, False, workers, None), None, tree, None)
+            itself, report, mask = False, None, None  # shared vertices are contacts
+            return this._selected_pairs(search(matrix, itself, workers, report), mask, tree, mask)
 
         if transform is None:
             (low, high), (low2, high2) = this.bounds, tree.bounds
             near = bool(((low <= high2) & (high >= low2)).all())
             yield (first, Surface.of(tree), partial(find_pairs, None)) if near else None
             return
-        matrices = affine_matrices(transform).reshape(-1, 4, 4)
-        placed: list[Any] = []
+        matrices, placed = affine_matrices(transform).reshape(-1, 4, 4), list[Any]()
 
         def tree_over(vertices: NDArray[np.float64]) -> Any:
-            """Return a tree over moved vertices: one tree, refitted for each transform."""
+            """Return the tree over moved vertices: the one in `placed`, once built, refitted."""
             if placed:
                 placed[0].refit(vertices)
             else:
@@ -376,7 +377,7 @@ def _shape_of(transform: ArrayLike | None) -> tuple[int, ...]:
 
 
 def must_bound_a_solid(query: str, name: str, tree: TreeQueries) -> None:
-    """Raise a ValueError about the mesh `name` of a `query` unless the tree's mesh is closed."""
+    """Raise a ValueError unless the tree's mesh is closed; `name` and `query` are for its text."""
     if tree.is_closed:
         return
     if tree.kind != "triangles":

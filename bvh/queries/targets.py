@@ -28,7 +28,7 @@ class RayTarget(Protocol):
         """Return the code of the side to ignore: 1 for the back, -1 for the front, 0 for none."""
 
     def accepted_by(self, function: Filter, data: object) -> UserCall:
-        """Return a user's filter `function` with its last argument `data`, as kernels take them."""
+        """Return a user's filter, compiled, with its last argument `data`, as kernels take it."""
 
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits:
         """Return the closest hit of each ray; if `counters`, also what each ray costs."""
@@ -57,7 +57,7 @@ class PointTarget(Protocol):
     def closest_points(
         self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
     ) -> ClosestPoints:
-        """Return the closest point for each point, or `count` of them on one more axis."""
+        """Return the closest point for each point; with a `count`, as many on one more axis."""
 
     def distances(
         self, batch: PointBatch, threads: int, progress: Progress | None
@@ -79,7 +79,7 @@ class PointTarget(Protocol):
     def wound_around(
         self, points: NDArray[np.float64], threads: int, progress: Progress | None = None
     ) -> NDArray[np.bool_]:
-        """Return which points have a winding number above a half, (n,)."""
+        """Return which points have a winding number above 0.5, (n,)."""
 
 
 class RegionTarget(Protocol):
@@ -102,10 +102,10 @@ def ray_target(searched: Any) -> Any:
 
 
 def point_target(searched: Any, query: str, mask: int | None) -> Any:
-    """Return the `PointTarget` of the faces in `mask`; raise a TypeError if `query` has none."""
+    """Return the `PointTarget` of faces in `mask`; a TypeError if not supported by `query`."""
     return searched._point_target(query, mask)
 
 
 def region_target(searched: Any, query: str, mask: int | None, kinds: tuple[type, ...]) -> Any:
-    """Return the `RegionTarget` of the faces in `mask`; raise a TypeError if not of `kinds`."""
+    """Return the `RegionTarget` of faces in `mask`; a TypeError unless they are of `kinds`."""
     return searched._region_target(query, mask, kinds)

@@ -185,7 +185,7 @@ class TreeBase:
         return cached(arrays, "_grouped", lambda arrays: with_bits(arrays, groups))
 
     def _shown_arrays(self) -> TreeArrays:
-        """Return the arrays for pairs of trees: full leaves, without faces whose bits are 0."""
+        """Return the arrays for pairs of trees: not compact, without faces whose bits are 0."""
         arrays = self._arrays
         if not len(arrays.face_bits):
             return in_full(arrays)
@@ -228,9 +228,9 @@ class TreeBase:
         return PointSearch(lambda: rays, bits, lambda _: wound(now, rays, bits))
 
     def _open_surface(self, mask: int | None) -> str | None:
-        """Return a text for a warning, such as "BVH(...) has open edges", or None.
+        """Return a text for a warning, such as "BVH(...) has open edges"; None after the first one.
 
-        None if the faces that `mask` selects are closed, and after the tree's first warning.
+        None also if the faces that `mask` selects are closed, and for spheres and capsules.
         """
         bits, closed_of = one_mask(mask), self._closed
         if OPEN_IS_FINE in closed_of or isinstance(self._arrays.primitives, HOLLOW):
@@ -239,18 +239,17 @@ class TreeBase:
         if closed is None:
             from bvh.tree.open_edges import is_closed
 
-            # Two threads may both compute it. The result stays after a refit.
             closed = is_closed(self._selected_triangles(self._arrays, bits))
             if len(closed_of) >= CLOSED:
                 closed_of.clear()
-            closed_of[bits] = closed
+            closed_of[bits] = closed  # also after a refit
         if closed:
             return None
         closed_of[OPEN_IS_FINE] = True
         return f"{self!r} {'bounds no volume' if self.kind in THIN else 'has open edges'}"
 
     def _region_target(self, query: str, mask: int | None, kinds: tuple[type, ...]) -> RegionSearch:
-        """Return the search for regions in the faces of `mask`; a TypeError if not of `kinds`."""
+        """Return the search for regions in faces of `mask`; a TypeError if they are not `kinds`."""
         from bvh.queries.batches.overlap_batches import search_of
 
         now = self._snapshot()
@@ -272,7 +271,6 @@ class TreeBase:
         results: dict[int, Any] = vars(arrays).setdefault(f"_{compute.__name__}", {})
         result = results.get(mask)
         if result is None:
-            # Two threads may both compute it.
             result = compute(self._selected_triangles(arrays, mask), *threads)
             if len(results) >= WINDINGS:
                 results.clear()
@@ -309,7 +307,7 @@ class TreeBase:
     def _must_hold(self, query: str, *kinds: type, thin: bool = True) -> None:
         """Raise a TypeError if primitives are not of `kinds`, or thin although `thin` is False."""
         # Thin are points and segments, which are stored as triangles.
-        if not isinstance(self._arrays.primitives, kinds) or not (thin or self.kind not in THIN):
+        if not isinstance(self._arrays.primitives, kinds) or (not thin and self.kind in THIN):
             *others, last = (kind.__name__.lower() for kind in kinds)
             names = f"{', '.join(others)} or {last}" if others else last
             raise TypeError(f"{query} needs a BVH over {names}, not over {self.kind}")
@@ -323,10 +321,11 @@ class TreeBase:
         return f"BVH({number_of(len(self), self.kind)}, {nodes})"
 
     def __getstate__(self) -> dict[str, object]:
+        """Return the attributes to pickle, and the width of vectors, on which nodes depend."""
         names = ("_arrays", "_bounds", "_build_seconds", "_face_ids", "_groups", "_quality")
         now = self._snapshot()
         state = {"_width": WIDTH} | {name: getattr(now, name) for name in names}
-        # Left out: bits follow from `_groups`, and triangle groups are the rows of nodes.
+        # Without bits, which follow from `_groups`, and triangle groups, which are the nodes' rows.
         arrays = now._arrays._replace(face_bits=NO_BITS, groups=now._arrays.groups[:0])
         return state | {"_arrays": arrays}
 
@@ -346,38 +345,39 @@ class TreeBase:
         else:
             # Pickled with another width of vectors: nodes have another layout, so build anew.
             primitives = frozen_primitives(state["_arrays"].primitives)
-            kind = state["_arrays"].groups.dtype
-            self._set_arrays(build(primitives, self._quality, thread_count(None), None, kind)[0])
+            lanes = state["_arrays"].groups.dtype  # int16 in compact trees, else float32
+            self._set_arrays(build(primitives, self._quality, thread_count(None), None, lanes)[0])
         self._set_groups(None if bits is None else kernel_input(bits))
 
     def _set_arrays(self, arrays: TreeArrays) -> None:
-        """Set the arrays of a new tree, whose faces have no groups."""
+        """Set the arrays of a new tree, whose faces have no groups before `_set_groups`."""
         self._groups, self._origin, self._closed = None, None, {}
         self._replace_arrays(arrays)
 
     def _set_groups(self, groups: NDArray[np.uint32] | None) -> None:
-        """Set the bits of faces, or None, after `_set_arrays`."""
+        """Set the bits (m,) of faces, None for all bits, after `_set_arrays`."""
         self._groups = groups
         # A face without bits is hidden from all queries: the arrays must have the bits, too.
         if groups is not None and not groups.all():
             self._replace_arrays(with_bits(self._arrays, groups))
 
     def _replace_arrays(self, arrays: TreeArrays) -> None:
-        """Set the arrays, and the data of single calls for them."""
-        self._arrays, self._quick = arrays, Searched(arrays, self._quality == "high")
+        """Set the arrays, and functions for single calls that are made for them."""
+        # In a tree of quality "high", a primitive may be in several leaves.
+        self._arrays, self._quick = arrays, Searched(arrays, split=self._quality == "high")
 
 
 def cached(arrays: TreeArrays, key: str, compute: Callable[[TreeArrays], T]) -> T:
     """Return `compute(arrays)`, computed once and stored by `key` in the `vars` of `arrays`."""
     result: T | None = vars(arrays).get(key)
-    # Two threads may both compute it; both return the one that was stored first.
+    # If two threads compute it, both return the one that was stored first.
     return vars(arrays).setdefault(key, compute(arrays)) if result is None else result
 
 
 def selected_ids(
     groups: NDArray[np.uint32] | None, ids: NDArray[np.int32], mask: int
 ) -> NDArray[np.bool_]:
-    """Return whether each face of `ids` shares a bit with `mask`, (n,); groups None: all bits."""
+    """Return which faces `ids` share a bit with `mask`, (n,); without groups, they have all."""
     return np.full(len(ids), mask != 0) if groups is None else selected(groups[ids], mask)
 
 

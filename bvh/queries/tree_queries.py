@@ -104,7 +104,7 @@ class TreeQueries(
         """Select what a rectangle in the picture touches or contains.
 
         The rectangle has opposite corners (x0, y0) and (x1, y1) in pixels of `camera`; the other
-        arguments are described at `Scene.pick_rect`.
+        arguments are as in `Scene.pick_rect`.
 
         Returns
         -------
@@ -131,7 +131,7 @@ class TreeQueries(
     ) -> Any:  # fmt: skip
         """Select what a closed polygon in the picture touches or contains.
 
-        `polygon` has the corners (n, 2) in pixels of `camera`; the other arguments are described at
+        `polygon` has the corners (n, 2) in pixels of `camera`; the other arguments are as in
         `Scene.pick_lasso`.
 
         Returns
@@ -147,9 +147,9 @@ class TreeQueries(
         >>> tree.pick_lasso(camera, [[49, 51], [80, 51], [49, 20]], mode="inside").ids
         array([0], dtype=int32)
         """
+        is_closed = True  # the last corner of the polygon is joined to the first
         return enrolled("selections in trees")(
-            # True: the polygon is closed, its last corner joined to the first.
-            self._snapshot(), camera, polygon, True, what=what, mode=mode,
+            self._snapshot(), camera, polygon, is_closed, what=what, mode=mode,
             visible_only=visible_only, samples=samples, mask=mask, threads=threads,
         )  # fmt: skip
 
@@ -185,7 +185,7 @@ class TreeQueries(
         # the full leaves that each of these has cached.
         trees = [t for t in (self._arrays, derived.get("_grouped"), origin and origin.arrays) if t]
         trees += [vars(t)["_full"] for t in trees if "_full" in vars(t)]
-        # Left out: frames, of a few numbers, and the data of a user's primitives.
+        # Frames, of a few numbers, and the data of a user's primitives are left out.
         stored = [(*t.nodes, t.groups, t.face_bits, *arrays_of(t.primitives)) for t in trees]
         tables = [derived.get(name) for name in ("_winding_terms", "_boundary_of", "_nodes")]
         tables.append(origin and origin.members)
@@ -351,7 +351,7 @@ class TreeQueries(
         return "bvh.BVH", cached(self._arrays, "_token", self._checksum)
 
     def _checksum(self, arrays: TreeArrays) -> str:
-        """Return a checksum of the primitives in `arrays`, of groups and quality, as text.
+        """Return a checksum of the primitives in `arrays`, of groups and quality, in hexadecimal.
 
         For custom primitives it is random, as a user's function has no stable checksum.
         """
@@ -367,15 +367,15 @@ class TreeQueries(
     def _selected_pairs(
         self, pairs: Pairs, mask: int | None, other: object, other_mask: int | None
     ) -> Pairs:
-        """Return the rows of `pairs` whose first face `mask` selects, the second `other_mask`.
+        """Return the rows of `pairs` whose faces are selected by `mask` and by `other_mask`.
 
-        Rows (m, 2) are ids of faces of this tree and of `other`. A mask of None has all bits.
+        Rows (m, 2) are a face of this tree, which shares a bit with `mask`, and a face of `other`,
+        which shares one with `other_mask`. A mask of None has all bits.
         """
         assert isinstance(other, TreeBase)
         for side, tree, given in ((0, self, mask), (1, other, other_mask)):
             bits = one_mask(given)
-            # -1, all bits, selects all faces but those without any bit, for which the tree has
-            # `face_bits`.
+            # -1, all bits, leaves out faces without any bit; trees without `face_bits` have none.
             if bits != -1 or len(tree._arrays.face_bits):
                 pairs = pairs[selected_ids(tree._groups, pairs[:, side], bits)]
         return pairs
@@ -393,7 +393,7 @@ class TreeQueries(
             assert isinstance(other, TreeBase)
             find_contacts: FindPairs[Pairs] = enrolled("contacts of round trees")(self, other)
             return find_contacts
-        arrays, others = self._arrays, self._other_tree(query, other)
-        return partial(
-            find_pairs, in_full(arrays), in_full(arrays if others is self else others._arrays)
-        )  # fmt: skip
+        arrays, second = self._arrays, self._other_tree(query, other)
+        # Not `second._arrays` for this tree: a refit may have replaced `arrays` in between.
+        others = arrays if second is self else second._arrays
+        return partial(find_pairs, in_full(arrays), in_full(others))

@@ -7,6 +7,7 @@ Each file imports only from those above it.
 | `registry.py` | Functions of upper folders for lower ones, enrolled by name; optional libraries |
 | `cpus.py` | CPUs that this process may use: affinity, the quota of its container, BVH_NUM_THREADS |
 | `foreign_arrays.py` | Arrays of other libraries: detection, conversion, and queries of them |
+| `memory.py` | Memory of arrays: aligned, mapped where it is large, reused; scratch of threads |
 | `arguments.py` | Checks of public arguments: types, shapes and ranges, once, before any kernel runs |
 | `caller_warnings.py` | Warnings at the line of the caller, outside of this package and of libraries between |
 | `interrupts.py` | Ctrl-C where Python would lose it: in callbacks of foreign code and in finalizers |

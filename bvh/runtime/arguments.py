@@ -1,7 +1,5 @@
 """Checks of public arguments: types, shapes and ranges, once, before any kernel runs."""
 
-import contextlib
-import mmap
 import operator
 import sys
 from typing import Any, Literal, get_args
@@ -11,11 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.runtime.cpus import ALL_CPUS, allowed_cpus, default_threads
 from bvh.runtime.foreign_arrays import ORDINARY, as_numpy, is_other
-
-# Size in bytes from which an array has a map of its own (see `new_bytes`). The system clears pages
-# of a new map, but not memory that is used again: for smaller arrays that would slow down builds.
-LARGE = 1 << 23
-_CAN_MAP = hasattr(mmap, "MAP_PRIVATE") and hasattr(mmap, "MAP_ANONYMOUS")
 
 # Options that are strings; checks and documented signatures have their values from here.
 Axis = Literal["x", "y", "z", "-x", "-y", "-z"]
@@ -177,30 +170,6 @@ def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view(np.ndarray)
     view.flags.writeable = False
     return view
-
-
-def new_bytes(size: int) -> NDArray[np.uint8]:
-    """Return an uninitialised array of bytes; one of LARGE bytes or more is mapped memory."""
-    if size < LARGE or not _CAN_MAP:
-        return np.empty(size, np.uint8)
-    try:
-        # A forked child does not share it.
-        memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except OSError:
-        raise MemoryError(f"no memory for {size} bytes") from None
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        # Ask for huge pages, as numpy does for large arrays; some systems refuse.
-        with contextlib.suppress(OSError):
-            memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, np.uint8)
-
-
-def aligned(count: int, dtype: Any) -> NDArray[Any]:
-    """Return an uninitialised array of `count` numbers that begins on a cache line, of 64 bytes."""
-    size = count * np.dtype(dtype).itemsize
-    raw = new_bytes(size + 64)
-    begin = -raw.ctypes.data % 64
-    return raw[begin : begin + size].view(dtype)
 
 
 def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int32]:

@@ -55,8 +55,9 @@ def _is_other(value: object) -> bool:
 def foreign_answer(query: Callable[..., Result], names: Mapping[str, object]) -> Result:
     """Return the result of a query (a function or method) as arrays of its arguments' library.
 
-    `names` has the values of the query's parameters by their names; other local variables may be
-    among them. Arguments that are lazy arrays and arrays of another library raise a TypeError.
+    `names` has the values of the query's parameters by their names, and may have other names, such
+    as `locals()` has. At least one value is an array of another library, or a lazy one; a TypeError
+    is raised if there are both.
     """
     given = {name: names[name] for name in signature(query).parameters}
     lazy = [name for name, value in given.items() if is_lazy(value)]

@@ -42,7 +42,7 @@ class _Fork(threading.local):
     interrupted = False
 
     def __init__(self) -> None:
-        """Begin without locks, as does a fork that began before this module was imported."""
+        """Begin without locks: a fork that began before this module was imported has taken none."""
         self.taken: list[Any] = []
 
 
@@ -103,7 +103,7 @@ def _release_locks() -> None:
 
 
 def _begin_child() -> None:
-    """Release the locks in the child; replace them if the fork has not taken all."""
+    """Release the locks in the child; replace them if the fork could not take all of them."""
     if len(_fork.taken) == len(_holders):
         for lock in reversed(_fork.taken):
             lock.release()

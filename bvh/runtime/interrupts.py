@@ -37,12 +37,11 @@ def deferred_interrupts() -> Iterator[list[object]]:
 
 @contextlib.contextmanager
 def raise_lost_interrupts() -> Iterator[Callable[[], None]]:
-    """Raise a KeyboardInterrupt of the block that Python could not raise.
+    """Raise a KeyboardInterrupt at the end of a block in which Python has discarded it.
 
     Python prints and ignores an exception in a finalizer (LLVM's objects have one each) or in a
     callback of a weak reference. Freeing what a compilation has left takes long enough for Ctrl-C
-    to be lost in this way. It is raised when the block ends, or when the function that this yields
-    is called.
+    to be lost in this way. A call of the function that this yields raises it earlier.
     """
     lost: list[BaseException] = []
 

@@ -79,7 +79,10 @@ def called_by_address(function: Function) -> Dispatcher:
 
 
 def _operation(function: Callable[..., Operation], literal: bool) -> Any:
-    """Return a deferred intrinsic; if `literal`, the types of constant arguments have values."""
+    """Return a deferred Numba intrinsic; if `literal`, types of constant arguments have values.
+
+    `function` returns (signature, codegen) for types of arguments.
+    """
 
     def make(function: Callable[..., Operation]) -> Any:
         from bvh.runtime.compiler.dispatchers import intrinsic
@@ -150,16 +153,20 @@ def called_by_numba(function: Function) -> Dispatcher:
 
 
 def compiled_call(run: Function, function: Function, kinds: tuple[Type, ...]) -> Dispatcher:
-    """Compile `run`, a C function of the address of words (see `calls.words`).
+    """Return the kernel `run`, a C function of the address of words (see `calls.words`).
 
-    `run` calls `function` with arguments of types `kinds`. It is cached by the name of `function`.
+    `run` reads arguments of types `kinds` from these words, and calls `function` with them. The
+    kernel is cached on disk by the name of `function`.
     """
     run.__module__, run.__qualname__ = function.__module__, function.__qualname__
     return _made_by("entry", run, function, kinds, no_cpython_wrapper=True)
 
 
 def address_of(compiled: Dispatcher, signature: Signature) -> int:
-    """Compile a function for a signature; return its address, for calls by Numba's convention."""
+    """Compile a function for a signature; return its address, for calls by Numba's convention.
+
+    `signature` has the types of the arguments, `signature.args`, and of the result.
+    """
     return _address(compiled, signature, signature.args, "llvm_func_name")
 
 

@@ -9,14 +9,13 @@ jobs to idle helpers by `_with_helpers`; if none is idle, the calling thread doe
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import lru_cache, partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +28,15 @@ except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
 
 Progress = Callable[[int, int], object]
-Scratch = TypeVar("Scratch")
 
 # Memory that a thread may need to start, in addition to its stack; the size of unlimited stacks.
 START_BYTES, STACK_BYTES = 1 << 20, 1 << 23
 
-# Of chunks that kernels claim: the size of the first one, and the seconds of work that are worth a
-# thread.
-FIRST_CHUNK, THREAD_SECONDS = 2, 2e-4
+# Of chunks that kernels claim: the size of the first one, how much larger those are that follow on
+# one thread, and the seconds of work that are worth a thread.
+FIRST_CHUNK, GROWTH, THREAD_SECONDS = 2, 32, 2e-4
+# The calling thread claims twice as many chunks at a time unless the last took so many seconds.
+CLAIMED_SECONDS = 5e-3
 
 # Numbers that a thread copies at a time.
 NUMBERS_AT_ONCE = 1 << 17
@@ -239,38 +239,12 @@ def watch(
     return results
 
 
-class Shelf(Generic[Scratch]):
-    """Pool of scratch memory; each piece is used by one thread at a time."""
-
-    def __init__(self, make: Callable[[], Scratch]) -> None:
-        self._make = make  # called for a new piece when none is free
-        self._free: list[Scratch] = []
-
-    def take(self) -> Scratch:
-        """Return scratch memory for one thread, which may give it back for reuse."""
-        try:
-            return self._free.pop()
-        except IndexError:
-            return self._make()
-
-    def give_back(self, scratch: Scratch) -> None:
-        """Take back what `take` returned."""
-        self._free.append(scratch)
-
-    @contextlib.contextmanager
-    def scratch(self) -> Iterator[Scratch]:
-        """Yield scratch memory for one thread; after an exception it is not used again."""
-        scratch = self.take()
-        yield scratch
-        self.give_back(scratch)
-
-    def pieces(self) -> list[Scratch]:
-        """Return all pieces that were given back, for use after the threads' work."""
-        return self._free
-
-
+@lru_cache(maxsize=16)
 def _chunks(count: int, size: int, threads: int, least: int) -> list[tuple[int, int]]:
-    """Return chunks (start, stop) of 0..count: of `size`, or unless `least` is 0, ever smaller."""
+    """Return chunks (start, stop) of 0..count: of `size`, or unless `least` is 0, ever smaller.
+
+    The list is cached: it may not be changed.
+    """
     chunks, start = [], 0
     while start < count:
         # Half of what is left, divided by the threads: few chunks, and threads end together.
@@ -320,18 +294,21 @@ def share_claimed(
     count: int, size: int, least: int, work: Callable[[int, int], object],
     claim: Callable[[NDArray[np.int64], int], object], threads: int,
 ) -> None:  # fmt: skip
-    """Do the work of `share` by a kernel that claims chunks, after a first chunk by `work`.
+    """Do the work of `share` by a kernel that claims chunks, after first chunks by `work`.
 
     claim(queue, most) calls the kernel, which does up to `most` chunks of a queue: an array of the
     number of chunks claimed so far, the start of each chunk, and the end of the last one.
     """
     queue, used = queue_of(count, size, least, work, threads)
-    chunks = len(queue) - 2
+    chunks, at_once = len(queue) - 2, 1
 
     def take() -> bool:
-        # One at a time, so that Ctrl-C is noticed. For an empty tree, kernels claim nothing.
-        before = int(queue[0])
-        claim(queue, 1)
+        # Some at a time, so that Ctrl-C is noticed. For an empty tree, kernels claim nothing.
+        nonlocal at_once
+        before, began = int(queue[0]), time.perf_counter()
+        claim(queue, at_once)
+        if time.perf_counter() - began < CLAIMED_SECONDS:
+            at_once *= 2
         return before < int(queue[0]) < chunks
 
     def stop() -> None:
@@ -345,12 +322,20 @@ def share_claimed(
 def queue_of(
     count: int, size: int, least: int, work: Callable[[int, int], object], threads: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Do the first chunk; return (queue of the others: see `share_claimed`, threads to use)."""
-    first, began = min(count, FIRST_CHUNK), time.perf_counter()
-    work(0, first)
-    seconds = (time.perf_counter() - began) / max(first, 1) * (count - first)
-    used = max(1, min(threads, int(seconds / THREAD_SECONDS)))
-    return _new_queue(first, count, size, used, least if used > 1 else 0).copy(), used
+    """Do chunks until those left are worth a thread; return (queue of these, threads to use).
+
+    The queue is that of `share_claimed`; it has no chunks if all work is done.
+    """
+    first, some = 0, FIRST_CHUNK
+    while first < count:
+        stop, began = min(first + some, count), time.perf_counter()
+        work(first, stop)
+        seconds = (time.perf_counter() - began) / (stop - first) * (count - stop)
+        used = min(threads, int(seconds / THREAD_SECONDS))
+        first, some = stop, min(GROWTH * some, size)
+        if used > 1:
+            return _new_queue(first, count, size, used, least).copy(), used
+    return np.zeros(2, np.int64), 1
 
 
 @lru_cache(maxsize=64)

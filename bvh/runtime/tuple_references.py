@@ -24,10 +24,11 @@ def _converted(
     context: Context, builder: Builder, kind: Type, value: Value,
     of_array: Callable[[Any], Value], new_kind: Callable[[Type], Type],
 ) -> Value:  # fmt: skip
-    """Return a value of type `kind` with of_array(array) in place of each array.
+    """Return `value`, of type `kind`, with of_array(array) in place of each array.
 
     The value is an array, anything else, or a tuple of values, nested or not; new_kind(type of a
-    tuple) is the type of the tuple returned for it. References to other values are counted.
+    tuple) is the type of the tuple returned for it. What is neither array nor tuple is returned as
+    it is, with one more reference, which belongs to the result.
     """
     if isinstance(kind, types.Array):
         return of_array(context.make_array(kind)(context, builder, value))

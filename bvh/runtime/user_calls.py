@@ -60,6 +60,7 @@ NO_CALL = UserCall(0, 0, None)
 
 def _filter(function: Dispatcher, load: Load) -> Callable[..., object]:
     """Return a user's filter of hits as a function that takes the data's address; True accepts."""
+    # `load` reads the data at an address.
 
     def call(ray_id, prim_id, t, u, v, address):
         return bool(function(ray_id, prim_id, t, u, v, load(address)))
@@ -69,6 +70,7 @@ def _filter(function: Dispatcher, load: Load) -> Callable[..., object]:
 
 def _scene_filter(function: Dispatcher, load: Load) -> Callable[..., object]:
     """Return a user's filter of hits of a scene as a function that takes the data's address."""
+    # `load` reads the data at an address. The filter accepts a hit by returning True.
 
     def call(ray_id, instance_id, prim_id, t, u, v, address):
         return bool(function(ray_id, instance_id, prim_id, t, u, v, load(address)))
@@ -78,6 +80,7 @@ def _scene_filter(function: Dispatcher, load: Load) -> Callable[..., object]:
 
 def _intersect(function: Dispatcher, load: Load) -> Callable[..., object]:
     """Return a user's test of a primitive as a function (..., data's address) -> (t, u, v)."""
+    # `load` reads the data at an address. Results of other types become floats.
 
     def call(prim_id, origin, direction, t_min, t_max, address):
         t, u, v = function(prim_id, origin, direction, t_min, t_max, load(address))

@@ -148,7 +148,7 @@ class InstanceAccess(SceneContent):
         self._instances.replace(row, number)
 
     def set_transform(self, instance_id: int | str, transform: ArrayLike) -> None:
-        """Change the transform (4, 4) of an instance, in microseconds even among many.
+        """Set the `transform` (4, 4) of the instance `instance_id` (id or name), in microseconds.
 
         Examples
         --------
@@ -189,6 +189,7 @@ class InstanceAccess(SceneContent):
         maps, count = many_maps(transforms), len(rows)
         if len(maps) != count:
             raise ValueError(f"transforms must have shape ({count}, 4, 4), got ({len(maps)}, 4, 4)")
+        # Only some children, those over spheres and capsules, restrict their maps.
         if self._instances.unchecked:
             children = self._instances.column("child")[rows]
             for number in np.flatnonzero(np.bincount(children)).tolist():
@@ -199,8 +200,8 @@ class InstanceAccess(SceneContent):
         """Raise a ValueError if a child is over spheres or capsules, which a map would distort.
 
         Spheres and capsules need one scale for all axes. `number` is the index of the child in the
-        table. All `maps`, (n, 3, 4), are its own, unless `children`, (n,), has the index of the
-        child of each: then the others are not checked. `name` is the argument that errors name.
+        table, and `maps` (n, 3, 4) are its maps; or, if given, those of the children with the
+        indices `children` (n,), of which only its own are checked. Errors call the maps `name`.
         """
         child, unchecked = self._instances.children[number], self._instances.unchecked
         if number not in unchecked:
@@ -215,7 +216,7 @@ class InstanceAccess(SceneContent):
         if bad.any():
             # This adds no instance, but marks the table, so that `compact` drops a new child.
             self._instances.extend(number, maps[:0], ())
-        # Without a leading shape, the message gives no index: the argument is a single matrix.
+        # For "transforms" the error has the index of the bad one; other arguments are one matrix.
         shape = bad.shape if name == "transforms" else ()
         refuse(name, shape, bad, f"{EVEN}, for {child.kind}")
 
@@ -255,7 +256,7 @@ class InstanceAccess(SceneContent):
         self._instances.write("masks", rows, spread("mask", bit_masks("mask", mask), len(rows)))
 
     def rename(self, instance_id: int | str, name: str | None) -> None:
-        """Change the name of an instance, given by id or name, to `name`; None removes the name.
+        """Change the name of the instance `instance_id` (id or name) to `name`; None removes it.
 
         Examples
         --------

@@ -19,8 +19,9 @@ from bvh.queries.results import Overlaps, ScenePairs
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input, one_index
 from bvh.runtime.jit import warms
+from bvh.runtime.memory import Shelf
 from bvh.runtime.registry import enrolled
-from bvh.runtime.threads import Progress, Shelf, share_long
+from bvh.runtime.threads import Progress, share_long
 from bvh.scene.scene_view import SceneView
 from bvh.scene.table import IDENTITY, Instances
 from bvh.traversal.pairs import meeting_pairs
@@ -134,7 +135,8 @@ def near_leaves(
     low, high = np.maximum(low, view.tlas.bounds[0]), np.minimum(high, view.tlas.bounds[1])
     search = overlap_batches.search_of(view.tlas.arrays, view.tlas.bounds)
     regions = BoxRegions(kernel_input(low), kernel_input(high))
-    offsets, rows = overlap_batches.find_regions(search, regions, len(low), threads, None)
+    given = search, regions, len(low), threads
+    offsets, rows = overlap_batches.find_regions(*given, progress=None)
     rows2 = np.repeat(rows2, np.diff(offsets))
     visible = first.visible[rows]
     return rows[visible], rows2[visible]
@@ -152,9 +154,10 @@ class PairJob(NamedTuple):
 
 
 def motions_of(first: Side, second: Side, matrix: Reals | None = None) -> Rows:
-    """Return the addresses of both sides' maps, the first's inverses, and the second's `matrix`.
+    """Return the addresses of the maps and inverses of `first`, the maps of `second`, and `matrix`.
 
-    The matrix, (4, 4), moves all of the second side. The caller must keep these arrays alive.
+    The matrix, (4, 4), moves all leaves of `second`; None: they stay. The caller must keep these
+    arrays alive.
     """
     return addresses(first.maps, first.inverses, second.maps, matrix)
 
@@ -184,11 +187,11 @@ def find_leaf_pairs(
     parts: list[Rows] = []
     rounded = not isinstance(content, TreeBase) and content.rounded
     if view.rounded or rounded or isinstance(content.arrays.primitives, HOLLOW):
-        # Contacts of leaves with spheres or capsules are found first (`round_trees.leaf_contacts`).
-        # `others`, (n,), flags the pairs of leaves that are left.
+        # Contacts of leaves with spheres or capsules are found first, by
+        # `round_trees.leaf_contacts`; `is_left`, (n,), flags the other pairs of leaves.
         given = view, content, transform, rows, rows2, itself
-        others, parts = enrolled("contacts of round leaves")(*given)
-        rows, rows2 = rows[others], rows2[others]
+        is_left, parts = enrolled("contacts of round leaves")(*given)
+        rows, rows2 = rows[is_left], rows2[is_left]
     job = PairJob(first, second, itself, rows, rows2, motions_of(first, second, matrix))
     which, entries = tasks_of(job, threads)
     # The most tasks that one pair of leaves has: if all are in a chunk, they are one search.
@@ -220,13 +223,14 @@ def find_leaf_pairs(
 
 
 def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
-    """Return the tasks of a search: (index of the pair of leaves, pair of subtrees of both trees).
+    """Return the t tasks of a search: (pair of leaves (t,), pair of subtrees (t, ENTRY)).
 
-    The shapes are (t,), ascending, and (t, ENTRY). If there are few pairs of leaves, each is split
-    into several pairs of subtrees, so that all threads have tasks.
+    Pairs of leaves are indices of `job.rows`, ascending; pairs of subtrees are entries for the
+    stack of `pair_walk`. If there are few pairs of leaves, each is split into several tasks, so
+    that all threads have some.
     """
+    # Without a split, each task is a pair of leaves, and its entry of zeros the pair of both roots.
     count = len(job.rows)
-    # An entry of zeros is the pair of both roots.
     if count == 0 or count >= overlap_batches.TASKS * threads or threads == 1:
         return np.arange(count), np.zeros((count, ENTRY), np.int64)
     size = overlap_batches.TASKS * threads // count
@@ -255,6 +259,7 @@ def pair_of(job: PairJob, k: int) -> overlap_batches.TreePair:
     Within one scene, kernels do not report faces that share no more than a corner or an edge.
     """
     (first, second), leaf, leaf2 = trees_of(job, k), int(job.rows[k]), int(job.rows2[k])
+    # How far both leaves share faces: not at all, as parts of one mesh, or as one tree.
     shared = meeting_pairs.TWO_MESHES
     if job.itself:
         shared = meeting_pairs.ONE_TREE if leaf == leaf2 else meeting_pairs.ONE_MESH
@@ -262,10 +267,10 @@ def pair_of(job: PairJob, k: int) -> overlap_batches.TreePair:
 
 
 def trees_of(job: PairJob, k: int) -> tuple[TreeArrays, TreeArrays]:
-    """Return the trees of pair `k` of leaves: of the leaf of `first`, then of that of `second`."""
-    first, second = job.first, job.second
-    tree, tree2 = first.tree_of[job.rows[k]], second.tree_of[job.rows2[k]]
-    return first.trees[tree], second.trees[tree2]
+    """Return the trees of pair `k` of leaves: the one in `job.first`, then that in `job.second`."""
+    sides = (job.first, job.rows), (job.second, job.rows2)
+    first, second = (side.trees[side.tree_of[rows[k]]] for side, rows in sides)
+    return first, second
 
 
 def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
@@ -282,10 +287,10 @@ def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
 
 
 def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
-    """Return the keys ``lower id << 32 | higher id`` of pairs of instances, ascending.
+    """Return the keys ``lower id << 32 | higher id`` of pairs of instances to ignore, ascending.
 
-    `ignore` is the user's argument: pairs of ids or names, where a name stands for all instances
-    that have it. `table` is that of the scene.
+    `ignore` is the user's argument, None or pairs of ids or names, where a name stands for all
+    instances that have it. `table` has the instances of the scene.
     """
     if ignore is None:
         return np.empty(0, np.int64)
@@ -327,4 +332,4 @@ def _warm() -> None:
     corners, ones = (np.zeros((1, 3)), np.ones((1, 3))), np.ones(1)
     every = np.ones((1, 1, 4)), np.ones(1, np.int64)
     for regions in (BoxRegions(*corners), SphereRegions(corners[0], ones), PlaneRegions(*every)):
-        search_of_scene(view).overlaps(regions, (), None, None)
+        search_of_scene(view).overlaps(regions, shape=(), threads=None, progress=None)

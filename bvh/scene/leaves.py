@@ -106,6 +106,7 @@ def _compose_all(outer, linear, inner, out):
     `outer` and `inner` are maps (k, 3, 4) and (m, 3, 4), and `linear` is `outer` without shifts,
     which moves the first three columns of an inner map.
     """
+    # Map i of `outer` begins at its number 12 i.
     for i in range(len(outer)):
         for j in range(len(inner)):
             for column in range(4):
@@ -210,8 +211,7 @@ class FlattenedInstances:
         Scenes are visited from the outermost inward, each once for all its uses together. A use of
         a scene is one path to it, with the first leaf below, and the map and mask along the path.
         """
-        last = len(self._parts) - 1
-        top = self._parts[-1]
+        last, top = len(self._parts) - 1, self._parts[-1]
         begins, child = top.begins[rows], top.child[rows]
         maps, masks = top.table.column("maps")[rows], _masks_of(top.table, rows)
         leaves: list[_LeafRows] = []
@@ -324,8 +324,7 @@ class FlattenedInstances:
 
 def _masks_of(table: Instances, rows: Any = slice(None)) -> NDArray[np.uint32]:
     """Return the masks of some rows of a table, or of all; 0 for instances that are not visible."""
-    masks: NDArray[np.uint32] = table.column("masks")[rows]
-    return np.where(table.column("visible")[rows], masks, np.uint32(0))
+    return np.where(table.column("visible")[rows], table.column("masks")[rows], np.uint32(0))
 
 
 class Leaves(Sequence[Leaf]):
@@ -357,6 +356,7 @@ class Leaves(Sequence[Leaf]):
     """
 
     def __init__(self, flattened: FlattenedInstances) -> None:
+        """Show the columns of `flattened`, the table of the leaves of a scene."""
         self._flattened = flattened
         self.trees: list[BVH] = list(flattened.trees)
         self.tree_of = kernel_input(flattened.tree_of)

@@ -64,9 +64,12 @@ def mesh_of_leaves(leaves: list[int], meshes: list[Triangles], maps: NDArray[np.
 
 
 def is_coarse(mesh: Mesh) -> bool:
-    """Return whether at most one in FEW faces is smaller than FINEST times the mesh's size."""
-    # At smaller faces rays often need the exact test, which makes a merged tree slow.
-    # Halves do not overflow when they are subtracted.
+    """Return whether at most one in FEW faces is smaller than FINEST times the mesh's size.
+
+    Sizes are the longest sides of boxes. At smaller faces rays often need the exact test, which
+    makes a merged tree slow.
+    """
+    # Halves of coordinates, as the difference of two doubles may overflow.
     corners = [0.5 * mesh.vertices[mesh.faces[:, k]] for k in range(3)]
     sizes = np.maximum.reduce(corners) - np.minimum.reduce(corners)
     extent = np.ptp(0.5 * mesh.vertices, axis=0).max()
@@ -78,12 +81,11 @@ class MergedTree(NamedTuple):
     """Tree over the mesh of all visible leaves of a scene (see `Mesh`)."""
 
     arrays: TreeArrays
-    # The code of each face (see `instanced`), and a last row of -1, which the -1 of misses index.
-    codes: NDArray[np.int64]
+    codes: NDArray[np.int64]  # the leaf << CODE_BITS | prim_id of each face, and a last -1
     owners: NDArray[np.int32]  # the instance of each leaf
 
     def named(self, hits: Any, threads: int = 1) -> Any:
-        """Return hits in the tree as hits of the scene, with leaf, instance and id of each face.
+        """Return hits in the merged tree as hits of the scene: with leaf, instance and face there.
 
         `hits` may also be the booleans of `any_hit`, which are returned as they are.
         """
@@ -94,24 +96,21 @@ class MergedTree(NamedTuple):
         owner, leaf, prim = named_codes(self.codes, self.owners, threads, rows)
         prim, owner, leaf = shaped(shape, prim, owner, leaf)
         of_scene = Hits(hits.t, prim, hits.u, hits.v, hits.front, owner, leaf)
-        # The source of positions and normals, which is the scene already.
+        # What positions and normals of hits are computed from: the scene, also for `hits`.
         vars(of_scene)["_source"] = vars(hits).get("_source")
         return of_scene
 
 
 def _can_merge(tree: TreeArrays) -> bool:
     """Return whether a tree is over triangles, none of which is hidden by its group bits."""
-    # Lanes of leaves without a face have the id -1.
+    # Row by row of leaves, `ids` has the face in each lane, -1 for none, and `face_bits` its group
+    # bits: 0 hides the face.
     hidden = (tree.face_bits == 0) & (tree.nodes.ids >= 0) if len(tree.face_bits) else False
     return isinstance(tree.primitives, Triangles) and not np.any(hidden)
 
 
 class LeafMerger:
-    """Merged tree of a scene, and the decision when to build it.
-
-    The arguments are those of `SceneView`. Maps and masks may change in place; then `forget` must
-    be called.
-    """
+    """Merged tree of a scene, and the decision when to build it."""
 
     # Measured time of a build divided by its `_least_seconds`, for the fastest build so far.
     slowness: ClassVar[float] = 4.0
@@ -120,6 +119,11 @@ class LeafMerger:
         self, trees: Sequence[TreeArrays], tree_of: NDArray[np.int32], maps: NDArray[np.float64],
         masks: NDArray[np.int32], owners: NDArray[np.int32],
     ) -> None:  # fmt: skip
+        """Take the arrays of a `SceneView`: leaf i has trees[tree_of[i]], maps[i], masks[i], ...
+
+        A mask is 0 for a hidden leaf; `owners` are ids of instances. Maps and masks may change in
+        place; then `forget` must be called.
+        """
         self._trees, self._tree_of, self._maps = trees, tree_of, maps
         self._masks, self._owners = masks, owners
         self._mergeable = all(map(_can_merge, trees))
@@ -143,7 +147,8 @@ class LeafMerger:
     def tree_for(self, rays: int, threads: int | None) -> MergedTree | None:
         """Return the merged tree for `rays` rays; None if it does not pay, or is being built.
 
-        The rays of all calls count: once they would have saved the time of a build, it is built.
+        The rays of all calls count: once they would have saved the time of a build, it is built by
+        `threads` threads, None for the default.
         """
         if self._tree is not None:
             return self._tree
@@ -186,6 +191,7 @@ class LeafMerger:
 
         `least` is the result of `_least_seconds`, with which the measured time is compared.
         """
+        # `forget` replaces `_changes`.
         changes, began = self._changes, time.perf_counter()
         visible = self._visible()
         meshes: list[Any] = [self._trees[self._tree_of[leaf]].primitives for leaf in visible]
@@ -194,6 +200,7 @@ class LeafMerger:
             self._seconds = float(np.inf)
             return None
         arrays, _ = build(Triangles(mesh.vertices, mesh.faces), "medium", threads, None)
+        # The last code, -1, is that of misses: they have the prim_id -1, which indexes it.
         codes = np.append(mesh.leaf_id.astype(np.int64) << CODE_BITS | mesh.prim_id, -1)
         tree = MergedTree(arrays, codes, self._owners.copy())
         # The minimum, because the first build may have included compiling kernels.

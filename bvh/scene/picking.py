@@ -218,7 +218,7 @@ class Picking(SceneQueries):
         return select(self._placed(), camera, lasso(camera, polygon), options)
 
     def _placed(self) -> PlacedTrees:
-        """Return the current leaves, with their boxes in the world, as picking uses them."""
+        """Return the current leaves of the scene, with their boxes, in columns for picking."""
         boxes, leaves = self._current().tlas.boxes, self._current_leaves()
         columns = leaves.tree_of, leaves.maps, leaves.masks, leaves.instance_id
         return PlacedTrees(self, leaves, leaves.trees, *columns, boxes)

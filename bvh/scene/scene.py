@@ -277,7 +277,8 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
             check_nesting(parts, 1)
         elif not isinstance(child, BVH):
             mesh, child = child, self._meshes.get(id(child))
-            # The id may be that of another mesh by now, and a mesh may have changed.
+            # `child` is the tree of an earlier mesh with this id, or None. That may have been
+            # another mesh, and a mesh may have changed, so vertices and faces are compared.
             if child is None or not fits(mesh, child.vertices, child.faces):
                 child = BVH.from_mesh(mesh)
                 self._meshes[id(mesh)] = child
@@ -371,7 +372,7 @@ def _warm_points() -> None:
 
 @called_by_address
 def _any_hit_counts(ray_id, instance_id, prim_id, t, u, v, data):
-    """Accept every hit, as a user's filter, which has these arguments."""
+    """Return True, as a user's filter that accepts every hit: filters have these arguments."""
     return True
 
 

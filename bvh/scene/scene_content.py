@@ -40,7 +40,7 @@ class SceneContent(InstanceHolder):
         self._begin(Instances(), {})
 
     def _begin(self, table: Instances, attributes: dict[int, tuple[TreeBase, Attributes]]) -> None:
-        """Initialise with a table of instances, and (tree, attributes) by ``id(tree)``."""
+        """Initialise with a table of instances; `attributes` has (tree, attributes) by id(tree)."""
         self._instances, self._attributes = table, attributes
         # Trees by ``id(mesh)`` of the mesh that they were built from. Another mesh may have got the
         # same id since, so `_child_number` compares the arrays.
@@ -219,7 +219,10 @@ class SceneContent(InstanceHolder):
         return self._instances.row_of(arguments.one_index(name, number))
 
     def _rows(self, ids: int | str | ArrayLike, name: str = "ids") -> NDArray[np.int64]:
-        """Return the rows (n,) of one or many instances by ids or names; errors name `name`."""
+        """Return the rows (n,) of one or many instances, given by ids or names.
+
+        Errors call the argument `name`.
+        """
         numbers = self._numbers(ids)
         if np.ndim(numbers) == 0:
             return np.array([self._row(numbers, name)])  # type: ignore[arg-type]
@@ -229,6 +232,7 @@ class SceneContent(InstanceHolder):
         """Return `ids` with each name replaced by the id of the only instance with that name."""
         if isinstance(ids, str):
             return self._id_of(ids)
+        # Arrays of strings, or of objects that may be strings.
         given = ids.tolist() if isinstance(ids, np.ndarray) and ids.dtype.kind in "UO" else ids
         if isinstance(given, list | tuple) and any(isinstance(each, str) for each in given):
             return [self._id_of(each) if isinstance(each, str) else each for each in given]
@@ -239,7 +243,7 @@ class SceneContent(InstanceHolder):
         return sorted(k for k, each in self._instances.names.items() if each == name)
 
     def _id_of(self, name: str) -> int:
-        """Return the id of the only instance with a name."""
+        """Return the id of the only instance with a name; KeyError if there are none or several."""
         ids = self._ids_of(name)
         if len(ids) > 1:
             raise KeyError(f"{len(ids)} instances are named {name!r}: use one of the ids {ids}")
@@ -353,6 +357,7 @@ class SceneContent(InstanceHolder):
 
     def __repr__(self) -> str:
         parts = nested_scenes(self)
+        # Children that are no scenes.
         trees = {id(c) for part in parts for c in part._instances.children} - {*map(id, parts)}
         counts = len(self), leaf_counts(parts)[id(self)], len(trees)
         texts = map(arguments.number_of, counts, ("instances", "leaves", "trees"))

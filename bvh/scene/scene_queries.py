@@ -46,15 +46,15 @@ class SceneQueries(
     _quick = property(SceneContent._current)
 
     def _ray_target(self) -> RaySearch:
-        """Return the target of rays: the current view, or for many rays its merged tree."""
+        """Return the search for rays: of the current view, or for many rays of its merged tree."""
         view = self._current()
-        # With the view itself, which keeps its arrays alive: `progress` may change the scene.
-        return rays_of(view, view.arrays, view.split, view, merged=view.merger.tree_for)
+        # The owner keeps the arrays alive: `progress` may change the scene.
+        return rays_of(view, view.arrays, view.split, owner=view, merged=view.merger.tree_for)
 
     def _rays_without(self, exclude: int | str | ArrayLike) -> RaySearch:
-        """Return the target of rays that ignore the instances with the ids or names `exclude`."""
+        """Return the search for rays that ignore the instances with the ids or names `exclude`."""
         view, ids = self._current(), self._instances.column("ids")[self._rows(exclude, "exclude")]
-        return rays_of(view, view.only(~np.isin(view.owners, ids)), view.split, view)
+        return rays_of(view, view.only(~np.isin(view.owners, ids)), view.split, owner=view)
 
     def _caster(self, cull: int, mask: int | None) -> SceneCast:
         """Return a function that casts single rays at the scene as it is at each call.
@@ -65,8 +65,8 @@ class SceneQueries(
         bits = one_mask(mask)
 
         def cast_of(view: SceneView) -> tuple[object, SceneCast]:
-            """Return the arrays of a view, and the function that casts rays at them."""
-            # Read once, as another thread may change the scene.
+            """Return the arrays of a view's TLAS, and the function that casts rays at them."""
+            # Read once: a change by another thread may replace the arrays.
             arrays = view.arrays
             return arrays, cast_function(arrays, cull, bits)
 
@@ -81,6 +81,7 @@ class SceneQueries(
             nonlocal current_cast
             view = current()
             arrays, function = current_cast
+            # New instances, refits and rebuilds of the TLAS replace the arrays.
             if view.arrays is not arrays:
                 current_cast = _, function = cast_of(view)
             return function(ox, oy, oz, dx, dy, dz, t_min, t_max)
@@ -90,10 +91,10 @@ class SceneQueries(
         return cast
 
     def _point_target(self, query: str, mask: int | None) -> Any:
-        """Return the target of queries of points: the selected faces, spheres and capsules.
+        """Return the search for points: a `PointSearch` of the faces that `mask` selects.
 
-        `query` is the name of the method. TypeError if `mask` selects a leaf over primitives that
-        this query does not take.
+        If it selects spheres or capsules, it is a `ShapeSearch` of these and the faces. TypeError
+        if it selects a leaf over primitives that the method `query` does not take.
         """
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
         from bvh.traversal.points.instanced_closest_point import SceneTarget
@@ -104,11 +105,12 @@ class SceneQueries(
             raise TypeError(f"{query} needs instances over triangles, and {which}")
         # Whether spheres or capsules are selected, and flags of the selected leaves over triangles.
         shapes, faces = view.selected(bits)
-        rays = RaySearch(view.only(faces) if shapes else view.arrays, view.split, view)
+        rays = RaySearch(view.only(faces) if shapes else view.arrays, view.split, owner=view)
 
         def wound(reorient: bool) -> Wound:
             """Return the selected faces as one tree with its boundary (see `_as_one_tree`)."""
-            target: PointSearch = self._as_one_tree(bits, reorient)._point_target(query, None)
+            one_tree = self._as_one_tree(bits, reorient)
+            target: PointSearch = one_tree._point_target(query, mask=None)
             return target.wound(reorient)
 
         search = PointSearch(lambda: rays, bits, wound, lambda: view.metrics)
@@ -120,14 +122,15 @@ class SceneQueries(
     def _open_surface(self, mask: int | None) -> str | None:
         """Return a text for a warning that describes a leaf with open edges that `mask` selects.
 
-        None if there is no such leaf, or if all of them were described before.
+        None if there is no such leaf, or if all of them were described before: each tree describes
+        itself at most once.
         """
         bits, view = one_mask(mask), self._current()
+        # Masks whose leaves have been examined, up to CLOSED of them.
         if bits in view.seen_closed:
             return None
         leaves, surface = self._current_leaves(), None
         for k in np.unique(leaves.tree_of[np.flatnonzero(view.masks & bits)]).tolist():
-            # Each tree describes itself at most once.
             surface = leaves.trees[k]._open_surface(mask) or surface
         if len(view.seen_closed) >= CLOSED:
             view.seen_closed.clear()
@@ -135,10 +138,11 @@ class SceneQueries(
         return None if surface is None else f"an instance of {surface}"
 
     def _as_one_tree(self, bits: int, reorient: bool) -> BVH:
-        """Return one tree over the faces that the mask `bits` selects, for winding numbers.
+        """Return one tree over the faces that the int32 mask `bits` selects, for winding numbers.
 
-        If `reorient`, faces are reversed in leaves that are either reflected or have a reversed
-        mesh (see `Attributes.reversed`), but not in those that are both.
+        Up to WINDINGS trees are kept. If `reorient`, faces are reversed in leaves that are either
+        reflected or have a reversed mesh (see `Attributes.reversed`), but not in those that are
+        both.
         """
         key = bits, reorient
         # A change of leaves replaces this dict: a thread with old leaves adds to the old one.
@@ -158,7 +162,11 @@ class SceneQueries(
         return tree
 
     def _selects(self, leaf: results.Ids, prim_id: results.Ids, mask: int) -> NDArray[np.bool_]:
-        """Return for each face, given by leaf and id, whether `mask` selects it and its leaf."""
+        """Return flags (n,) of n faces, given by `leaf` and `prim_id`, (n,) each.
+
+        True if the group bits of the face, and the mask of the leaf, share a bit with `mask`, an
+        int32.
+        """
         leaves = self._current_leaves()
         selected = np.asarray(leaves.masks[leaf] & np.uint32(mask & ALL_BITS) != 0)
         # A mask of all bits, -1, leaves out only faces without any bit. Only trees with such faces
@@ -174,7 +182,8 @@ class SceneQueries(
     ) -> results.ScenePairs:
         """Return the pairs whose first face `mask` selects, and whose second face `other_mask`.
 
-        First faces are of this scene, second ones of `other`, a scene or a tree.
+        First faces are of this scene, second ones of `other`, a scene or a tree. Masks are those of
+        the user, None for all bits.
         """
         leaf, prim, bits = pairs.leaf, pairs.prim_id, one_mask(other_mask)
         selected = self._selects(leaf[:, 0], prim[:, 0], one_mask(mask))
@@ -206,7 +215,8 @@ class SceneQueries(
     def _pair_search(self, query: str, other: object) -> FindPairs[results.ScenePairs]:
         """Return a function that finds the pairs of faces of this scene and `other` that meet.
 
-        TypeError if one has primitives that the method `query` does not take.
+        `other` is a tree or a scene. TypeError if one has primitives that the method `query` does
+        not take.
         """
         from bvh.scene.instance_pairs import find_leaf_pairs
 

@@ -47,13 +47,16 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
     """Write the transforms from the frame of a TLAS to those of the BLAS of leaves, with margins.
 
     Leaf i of `rows` gets TRANSFORM_SIZE numbers of `transforms` (see `instanced`). It has the map
-    maps[i] (3, 4) with its inverse, the world box boxes[i], and the tree k = tree_of[i], which has
-    the frame frames[k], and K, F and the largest radius in skews[k] (see `world_bounds.skew_of`).
+    maps[i] (3, 4) with its inverse, the world box boxes[i], and the tree k = tree_of[i]. `frame` is
+    that of the TLAS, frames[k] that of the tree. skews[k] has K and F, which bound rounded rows of
+    oriented boxes (0 for other trees), and the largest radius (see `world_bounds.skew_of`).
     """
-    # x'' = A x' + b with A = W * 2**shift, written column by column, and b = (W c - local_centre) *
-    # unit, where `w` are the rows of the inverse W. `norm` is the largest sum of absolute values in
-    # a row of A. The errors bound those of b, of few roundings, and those of the leaf's vertices,
-    # which are rounded when they are moved: by 2**-53 of their coordinates, or the least number.
+    # The transform of a point is x'' = A x' + b, with the centre c of `frame`, A = W * 2**shift,
+    # written column by column, and b = (W c - local_centre) * unit; `w` are the rows of the inverse
+    # W. `norm` is the largest sum of absolute values in a row of A. `shift_error` bounds the error
+    # of b: 2**-51 of the absolute terms, for few roundings of 2**-53. `vertex_error` bounds how far
+    # rounding moves vertices in the tree's frame: in the world by 2**-53 of a coordinate, or
+    # 2**-1074, the least number. A map has 12 numbers, so that row r of map i begins at 12 i + 4 r.
     for i in rows:
         local = frames[tree_of[i]]
         c, local_centre = centre(frame), centre(local)
@@ -76,7 +79,7 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
             shift_error = max(shift_error, terms * unit * 2.0**-51)
             vertex_error = max(vertex_error, error * unit)
             row_sum, far = skews[tree_of[i], 0], skews[tree_of[i], 1]
-            # Oriented boxes, whose rows are rounded once more (see `world_bounds`).
+            # K is above 0 for oriented boxes, whose rows are rounded once more.
             if row_sum > 0.0:
                 error = 2.0 * row_sum * (error + 2.0**-53 * abs(w[3])) + 2.0**-52 * far
                 vertex_error = max(vertex_error, error * unit)
@@ -98,8 +101,7 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
 class SceneView(Searched):
     """TLAS over the leaves of a scene, their transforms, and the BLAS that they share.
 
-    Arrays are read-only, but change in place when leaves move, unless the TLAS is rebuilt. It is
-    made from copies of the attributes `tree_of`, `maps`, `masks` and `owners`, and from `trees`.
+    Arrays are read-only, but change in place when leaves move, unless the TLAS is rebuilt.
 
     Attributes
     ----------
@@ -117,6 +119,8 @@ class SceneView(Searched):
         The id of the outermost instance that each leaf belongs to.
     frames : ndarray of float64, shape (m, 4, 3)
         The frames of the trees.
+    extents : Extents
+        Boxes around the trees, by which leaves are bounded (see `world_bounds`).
     tlas : Tlas
         With ``boxes``, (n, 6), around the leaves, and their ``bounds``.
     moves : int
@@ -127,6 +131,11 @@ class SceneView(Searched):
         self, trees: Sequence[TreeBase], tree_of: NDArray[np.int32], maps: NDArray[np.float64],
         masks: NDArray[np.uint32], owners: NDArray[np.int32],
     ) -> None:  # fmt: skip
+        """Make the view of n leaves over `trees`, from copies of the other arrays, a row a leaf.
+
+        `tree_of` are indices in `trees`, `maps` (n, 3, 4) from a tree's coordinates to the scene's,
+        `masks` 0 for hidden leaves, and `owners` the ids of their outermost instances.
+        """
         # Referenced here, because kernels only have the addresses of their rows.
         self.trees = [in_full(tree._grouped_arrays()) for tree in trees]
         self.tree_of = kernel_input(np.array(tree_of, np.int32))
@@ -150,9 +159,12 @@ class SceneView(Searched):
         # See `shown_trees`.
         self._shown: list[TreeArrays] | None = None
         self.merger = LeafMerger(self.trees, self.tree_of, self.maps, self.masks, self.owners)
+        # Addresses of the trees for kernels.
         rows = np.array([tree.row.address for tree in self.trees], np.int64)
         self._transforms = np.zeros(len(self._maps) * instanced.TRANSFORM_SIZE)
-        self._extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
+        # Of each tree: some boxes whose hull contains it, and (K, F, largest radius) of `skew_of`;
+        # the radius is -1 unless the tree is over spheres or capsules.
+        self.extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
         skews = [skew_of(tree) for tree in self.trees]
         self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 3))
         self._boxes_of = np.array([tree.bounds for tree in trees], np.float64).reshape(-1, 6)
@@ -161,10 +173,10 @@ class SceneView(Searched):
         self.plain = bool(self._plain.all())
         self.round_trees = self._skews[:, 2] >= 0.0
         self.tlas = Tlas(self._bounded(np.arange(len(self._maps))))
-        flat = self._maps, self._inverses, self._transforms, rows[self.tree_of]
-        columns = [kernel_input(array.reshape(-1)) for array in flat]
+        columns = self._maps, self._inverses, self._transforms, rows[self.tree_of]
         new: Any = instanced.Instanced
-        self._instanced = new(*columns, self.masks, self.owners)
+        flat = (kernel_input(array.reshape(-1)) for array in columns)
+        self._instanced = new(*flat, self.masks, self.owners)
         top = self.tlas.arrays._replace(primitives=self._instanced)
         super().__init__(top, any(tree._quality == "high" for tree in trees))
         self.rounded = bool(self.round_trees.any())
@@ -176,18 +188,18 @@ class SceneView(Searched):
 
     @property
     def metrics(self) -> NDArray[np.float64]:
-        """Bounds on how the transforms of leaves scale distances (see `world_metric`)."""
+        """How maps of leaves scale distances, METRIC_SIZE numbers a leaf, flat (`world_metric`)."""
         # Two threads may both compute them: the results are equal.
         if self._metrics is None:
             metrics = np.zeros((len(self), METRIC_SIZE))
-            every = kernel_input(np.arange(len(self), dtype=np.int64))
-            fill_metrics(every, self.maps, self.frames, self.tree_of, metrics)
+            all_leaves = kernel_input(np.arange(len(self), dtype=np.int64))
+            fill_metrics(all_leaves, self.maps, self.frames, self.tree_of, metrics)
             self._metrics = metrics
         return kernel_input(self._metrics.reshape(-1))
 
     @property
     def flipped(self) -> NDArray[np.bool_]:
-        """Which leaves have maps that reflect, (n,)."""
+        """Flags (n,): whether the map of each leaf is a reflection."""
         return np.asarray(self._transforms[instanced.MIRRORED :: instanced.TRANSFORM_SIZE] != 0.0)
 
     def shown_trees(self) -> list[TreeArrays]:
@@ -197,13 +209,14 @@ class SceneView(Searched):
         return self._shown
 
     def point_target(self, arrays: TreeArrays) -> Any:
-        """Return the target of point kernels, with all bits as mask; None unless over triangles."""
+        """Return the TLAS `arrays` as kernels of points search it; None unless over triangles."""
         from bvh.traversal.points.instanced_closest_point import SceneTarget
 
+        # The mask -1 has all bits.
         return SceneTarget(arrays.row, self.metrics, -1) if self.plain else None
 
     def for_batch(self, rays: int, threads: int | None) -> tuple[TreeArrays, MergedTree | None]:
-        """Return (the arrays to search for `rays` rays, the merged tree that has them or None)."""
+        """Return (arrays, merged tree) to search for `rays` rays; (TLAS, None) without a tree."""
         merged = self.merger.tree_for(rays, threads)
         return self.arrays if merged is None else merged.arrays, merged
 
@@ -215,8 +228,8 @@ class SceneView(Searched):
         """
         if self.plain:
             return None
-        fit = self._plain | self.round_trees if rounded else self._plain
-        others = np.flatnonzero(~fit[self.tree_of] & (self._masks & np.int32(mask) != 0))
+        passed = self._plain | self.round_trees if rounded else self._plain
+        others = np.flatnonzero(~passed[self.tree_of] & (self._masks & np.int32(mask) != 0))
         kinds = [type(self.trees[k].primitives).__name__.lower() for k in self.tree_of[others[:1]]]
         return (int(others[0]), kinds[0]) if kinds else None
 
@@ -232,7 +245,7 @@ class SceneView(Searched):
         return bool((chosen & is_round).any()), chosen & ~is_round
 
     def only(self, leaves: NDArray[np.bool_]) -> TreeArrays:
-        """Return `arrays` with the mask 0 for all leaves that are False in `leaves`, (n,)."""
+        """Return the arrays of the TLAS with all leaves hidden that are False in `leaves`, (n,)."""
         # The masks themselves must not change, as other queries may run meanwhile.
         masks, arrays = np.where(leaves, self._masks, np.int32(0)), cast(Any, self.arrays)
         instanced = arrays.primitives._replace(masks=kernel_input(masks))
@@ -259,7 +272,8 @@ class SceneView(Searched):
         self.moves += 1
         self.moved_at[leaves] = self.moves
         self._maps[leaves] = new
-        # If two threads computed metrics, `_near` may refer to those that are not updated below.
+        # `_near` is the prepared kernel of points, if any, whose first argument refers to metrics.
+        # If two threads computed these, it may refer to those that are not updated below.
         if self._near is not None and self._near.arguments[0].metrics.base is not self._metrics:
             self._near = None
         if self._metrics is not None:
@@ -283,35 +297,36 @@ class SceneView(Searched):
         self._masks[leaves] = np.asarray(masks, np.uint32).view(np.int32)
 
     def _bounded(self, leaves: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return world boxes (k, 6) around leaves, given by k indices, under their current maps."""
-        which = self.tree_of[leaves]
-        boxes = instance_bounds(self._extents, which, self._maps[leaves])
-        is_round = self.round_trees[which]
-        is_box = ~self._plain[which] & ~is_round
+        """Return world boxes (k, 6) around `leaves`, k indices, under their current maps."""
+        which_tree = self.tree_of[leaves]
+        boxes = instance_bounds(self.extents, which_tree, self._maps[leaves])
+        is_round = self.round_trees[which_tree]
+        is_box = ~self._plain[which_tree] & ~is_round
         if is_round.any():
             boxes[is_round] = self._grown(leaves[is_round], boxes[is_round])
         if is_box.any():
             # Instances of boxes are defined by the rounded inverses of maps (see `world_bounds`).
-            rows = self._inverses[leaves[is_box]]
-            boxes[is_box] = box_instance_bounds(self._extents, which[is_box], rows, self._skews)
+            rows, trees = self._inverses[leaves[is_box]], which_tree[is_box]
+            boxes[is_box] = box_instance_bounds(self.extents, trees, rows, self._skews)
         # Under a shift, a mesh's box is exactly that of its tree, moved: corners round as vertices
         # do. The boxes of shapes, such as boxes and spheres, are exact under the identity alone.
         maps = self._maps[leaves]
         exact = (maps[:, :, :3] == np.eye(3)).all(axis=(1, 2))
-        exact &= self._plain[which] | ~maps[:, :, 3].any(axis=1)
+        exact &= self._plain[which_tree] | ~maps[:, :, 3].any(axis=1)
         with np.errstate(over="ignore"):
-            shifted = self._boxes_of[which] + np.tile(maps[:, :, 3], 2)
+            shifted = self._boxes_of[which_tree] + np.tile(maps[:, :, 3], 2)
         # Boxes that are empty or overflow remain as they were bounded above.
         exact &= np.isfinite(shifted).all(axis=1)
         boxes[exact] = shifted[exact]
         return boxes
 
     def _grown(self, leaves: NDArray[np.int64], boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the boxes of k leaves over spheres or capsules, grown by GROWTH radii.
+        """Return `boxes` (k, 6) of k `leaves` over spheres or capsules, grown by GROWTH radii.
 
-        Such a map may scale axes a little differently, as EVEN allows; ValueError if it does by
-        more. Its mean scale, by which radii are multiplied, is written to the transforms.
+        The maps of such leaves may scale axes a little differently, which GROWTH covers; ValueError
+        if they do by more. Their mean scales, which multiply radii, are written to the transforms.
         """
+        # The last column of `_skews` is the largest radius of a tree. Scales are NaN if uneven.
         scales, radii = even_scales(self._maps[leaves]), self._skews[self.tree_of[leaves], 2]
         bad = np.flatnonzero(np.isnan(scales))
         if len(bad):
@@ -326,7 +341,7 @@ class SceneView(Searched):
             return np.hstack([boxes[:, :3] - growth[:, None], boxes[:, 3:] + growth[:, None]])
 
     def _update_transforms(self, leaves: NDArray[np.int64]) -> None:
-        """Compute the transforms from the TLAS to the trees of leaves."""
+        """Compute the transforms from the frame of the TLAS to those of the trees of `leaves`."""
         columns = self.maps, self.inverses, self.tlas.boxes, self.arrays.frame
         trees = self.frames, self._skews, self.tree_of
         fill_transforms(kernel_input(leaves), *columns, *trees, self._transforms)

@@ -111,9 +111,10 @@ def scene_stats(scene: Any) -> SceneStats:
     placed = np.bincount(leaves.tree_of, minlength=len(trees))
     sizes = np.array([tree.primitives for tree in trees], np.int64)
     hidden = leaves.masks == 0
-    view = lanes_of(arrays.nodes.data)
-    # A leaf's tree begins one level below the node that holds its box.
-    above = int(wide_levels(view)[np.nonzero(view.leaf)[0]].max(initial=-1)) + 1
+    # A leaf's tree begins one level below the node of the TLAS with the leaf's box in a lane.
+    lanes = lanes_of(arrays.nodes.data)
+    nodes_with_leaves = np.nonzero(lanes.leaf)[0]
+    levels_above = int(wide_levels(lanes)[nodes_with_leaves].max(initial=-1)) + 1
     return SceneStats(
         instances=len(scene),
         levels=depth_of(parts),
@@ -122,7 +123,7 @@ def scene_stats(scene: Any) -> SceneStats:
         primitives=int((placed * sizes).sum()),
         shown=int(sizes[leaves.tree_of[~hidden]].sum()),
         stored=int(sizes.sum()),
-        depth=above + max((tree.depth for tree in trees), default=0),
+        depth=levels_above + max((tree.depth for tree in trees), default=0),
         bytes=tree_bytes,
         instance_bytes=instance_bytes,
         trees=trees,
@@ -131,7 +132,7 @@ def scene_stats(scene: Any) -> SceneStats:
 
 
 def scene_bytes(scene: Any) -> tuple[int, int]:
-    """Return the bytes of the trees of a scene, each once, and of the view above them."""
+    """Return the bytes of a `Scene`'s trees, each once, and of its `SceneView` above them."""
     return sum(tree.nbytes for tree in scene._current_leaves().trees), scene._current().nbytes
 
 

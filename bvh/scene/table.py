@@ -132,7 +132,8 @@ class Instances:
 
     def __init__(self) -> None:
         self._columns = {name: np.empty((0, *s), kind) for name, (kind, s) in COLUMNS.items()}
-        self._size, self._dead, self._is_compact = 0, 0, True
+        self._size, self._dead = 0, 0  # the number of rows, and of those that are removed
+        self._is_compact, self.next_id = True, 0
         # Each child once, however many instances it has; and its index here by ``id(child)``.
         self.children: list[TreeBase | InstanceHolder] = []
         self._numbers: dict[int, int] = {}
@@ -145,7 +146,6 @@ class Instances:
         # The last changes: True if of maps, False if of masks or visibility, and the rows.
         self._log: list[tuple[bool, Rows]] = []
         self._logged = 0  # the number of changes and of rows in the log
-        self.next_id = 0
 
     def __len__(self) -> int:
         with self.without_compaction():
@@ -168,7 +168,10 @@ class Instances:
         names: Iterable[str | None], masks: NDArray[np.uint32] | int = ALL_BITS,
         visible: NDArray[np.bool_] | bool = True,
     ) -> NDArray[np.int64]:  # fmt: skip
-        """Add n instances under `maps` (n, 3, 4) of one child or n, given by index; return ids."""
+        """Add n instances under `maps` (n, 3, 4), with n names or None; return their ids, (n,).
+
+        `children` (indices in `self.children`), `masks` and `visible` are one for all, or (n,).
+        """
         first, count = self.next_id, len(maps)
         if count == 0 or first + count > MAX_ID:
             # A child that is new gets no instance, so `compact` must drop it.
@@ -186,9 +189,8 @@ class Instances:
                     more = np.empty((max(end - len(old), len(old), 4), *old.shape[1:]), old.dtype)
                     self._columns[column] = np.concatenate([old, more])
                 self._columns[column][begin:end] = values
-            for number, name in zip(ids.tolist(), names, strict=False):
-                if name is not None:
-                    self.names[number] = str(name)
+            named = zip(ids.tolist(), names, strict=False)
+            self.names |= {number: str(name) for number, name in named if name is not None}
             self._size, self.next_id = end, first + count
             self._reshaped()
         return ids
@@ -220,7 +222,7 @@ class Instances:
         return rows
 
     def names_of(self, ids: NDArray[Any], missing: str | None) -> Any:
-        """Return the name for each id as an object array; `missing` for -1 and without a name."""
+        """Return the names of `ids` (...), an object array; `missing` for -1 and without a name."""
         ids = ids.astype(np.int64, copy=False)
         size = int(ids.max(initial=-1)) + 2
         if ids.min(initial=-1) == -1 and size <= ids.size + SMALL_TABLE:
@@ -237,9 +239,9 @@ class Instances:
 
     def record(self, row: int) -> Instance:
         """Return a snapshot of the instance in a row."""
-        number, child, maps, mask, visible = (self._columns[name][row] for name in COLUMNS)
-        name, matrix = self.names.get(int(number)), matrices_of(maps)
-        return Instance(int(number), self.children[child], matrix, name, int(mask), bool(visible))
+        number, child, matrix, mask, visible = (self._columns[name][row] for name in COLUMNS)
+        number, child, name = int(number), self.children[child], self.names.get(int(number))
+        return Instance(number, child, matrices_of(matrix), name, int(mask), bool(visible))
 
     def write(self, column: str, rows: Rows, values: NDArray[Any]) -> None:
         """Change the "maps", "masks" or "visible" `column` of some rows to `values`."""
@@ -364,8 +366,7 @@ class InstanceHolder:
     # (tree, attributes) by ``id(tree)``: while the tree is kept, no other object has its id.
     _attributes: dict[int, tuple[TreeBase, Attributes]]
     _up: Axis
-    # The file that the scene was mapped from, until its axis is set.
-    _saved: MappedFile | None
+    _saved: MappedFile | None  # the file that the scene was mapped from, until its axis is set
 
 
 def nested_scenes(top: InstanceHolder, compact: bool = True) -> list[InstanceHolder]:
@@ -385,8 +386,7 @@ def nested_scenes(top: InstanceHolder, compact: bool = True) -> list[InstanceHol
         return iter([table.children[k] for k in used[used >= 0].tolist()])
 
     parts: list[InstanceHolder] = []
-    seen = {id(top)}
-    open_parts = [(top, children_of(top))]
+    seen, open_parts = {id(top)}, [(top, children_of(top))]
     while open_parts:
         part, children = open_parts[-1]
         for child in children:

@@ -4,8 +4,8 @@ Each file imports only from those above it. Trees and their queries are argument
 
 | file | contents |
 |---|---|
+| `numbering.py` | Numbers of distinct rows and ids; faces of two meshes that meet, numbered anew |
 | `pair_signs.py` | Signs of pairs of faces, and the points in which edges cross faces; kernels |
-| `edge_segments.py` | Segments in which edges meet faces in whose planes they are; kernels |
 | `surface.py` | `Surface`: the faces of a closed mesh, and the tables that queries of them share |
 | `cells.py` | Cells around a point and at contacts: which sides of surfaces meet there, decided exactly |
 | `curves.py` | Curves in which two meshes meet, or one meets itself: segments of pairs of faces |

@@ -7,7 +7,7 @@ or, where vertices lie in planes and edges meet edges, a point in rational numbe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -24,12 +24,14 @@ from bvh.geometry.arithmetic.rational import (
     exact_point,
     rounded,
 )
-from bvh.geometry.pairs.common_polygons import CROSSED, MOST, ROWS, SECOND, UNSURE, common_polygons
+from bvh.geometry.pairs.common_polygons import CROSSED, MOST, ROWS, UNSURE, common_polygons
+from bvh.geometry.pairs.edge_segments import THIN, edge_segments, identify_ends
+from bvh.geometry.pairs.face_contacts import UNDECIDED
+from bvh.geometry.pairs.flat_contacts import AREA
 from bvh.runtime.arguments import kernel_input
 from bvh.surfaces.cells import signs_of_corners
-from bvh.surfaces.edge_segments import THIN, edge_segments
-from bvh.surfaces.pair_signs import SIDES, crossing_points
-from bvh.surfaces.surface import names_of
+from bvh.surfaces.numbering import Mesh, first_rows, names_of
+from bvh.surfaces.pair_signs import SIDES, SIGNS, crossing_points
 
 Reals = NDArray[np.float64]
 Ids = NDArray[np.int32]
@@ -73,52 +75,38 @@ class Curves(NamedTuple):
     polygon_faces: Ids  # (p, 2), of the polygons whose size is not 0
 
 
-class Mesh(NamedTuple):
-    """Some faces of one of two meshes."""
-
-    corners: Reals  # (m, 3, 3)
-    faces: Ids  # (m, 3): vertices
-    point_ids: Whole  # (m, 3): numbers of points, equal in both meshes for corners at one point
-
-    def edge(self, i: int, k: int) -> tuple[int, int]:
-        """Return the point ids of the ends of edge k of face i, the smaller one first."""
-        a, b = int(self.point_ids[i, k]), int(self.point_ids[i, (k + 1) % 3])
-        return (a, b) if a < b else (b, a)
-
-
-def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], same_mesh: bool) -> Curves:
+def curves_of(
+    own: Mesh, other: Mesh, pairs: Ids, shared: NDArray[np.int8], same_mesh: bool
+) -> Curves:
     """Return the curves in which faces of two meshes meet; if `same_mesh`, of a mesh and itself.
 
-    `pairs` (n, 2) are the faces that meet, by their rows in the meshes; ids[0] and ids[1] are the
-    numbers of these faces in the result. Pairs are in one plane (`flat`), decided by signs alone
-    (`which`), or left to edges in planes and rational numbers (`rest`).
+    Arguments are results of `faces_that_meet`. Pairs share an area (`flat`), are decided by signs
+    alone (`which`), or left to edges in planes and rational numbers (`rest`).
     """
-    signs = signs_of_corners(own.corners, other.corners, pairs)
-    is_flat = ~signs[:, :SIDES].any(axis=1)
-    flat, apart = np.flatnonzero(is_flat), np.flatnonzero(~is_flat)
+    signs, unknown = np.zeros((len(pairs), SIGNS), np.int8), np.flatnonzero(shared == UNDECIDED)
+    signs[unknown] = signs_of_corners(own.corners, other.corners, pairs[unknown])
+    apart = unknown[(signs[unknown, :SIDES] != 0).all(axis=1)]
     generic, crossed = crossed_edges(signs[apart])
     # Two crossings are the ends of a segment. Pairs that signs do not decide follow.
     segments = np.flatnonzero(generic & (crossed.sum(axis=1) == 2))
     which = apart[segments]
     pair, event = crossed[segments].nonzero()
+    flat = np.flatnonzero(shared == AREA)
     polygons = _polygons_in_planes(own, other, pairs[flat])
-    unsure = flat[polygons.sizes == UNSURE]
-    polygons.sizes[polygons.sizes == UNSURE] = 0
-    rest = np.concatenate([apart[~generic], unsure])
-    # Edges of faces in one plane cross no faces. The rest is put in the order of `pairs`.
-    events = np.concatenate([crossed[~generic], np.zeros((len(unsure), 6), np.bool_)])
-    order = np.argsort(rest)
-    rest, events = rest[order], events[order]
-    touching, exact_end, slow = _segments_of_edges(own, other, pairs[rest], signs[rest])
+    left, unsure = np.ones(len(pairs), np.bool_), polygons.sizes == UNSURE
+    left[apart[generic]], left[flat] = False, unsure
+    polygons.sizes[unsure], rest = 0, np.flatnonzero(left)
+    touching, exact_end, slow = _segments_of_edges(
+        own, other, pairs[rest], shared[rest], signs[rest]
+    )
     exact = _exact_pairs(own, other, pairs[rest[slow]])
     thin, point_numbers = _thin_edges((own, other), exact, same_mesh), dict[Row, int]()
     ends, points, edges = _segment_ends(own, other, pairs[which[pair]], event, same_mesh)
     if thin:
         _rename_thin((own, other), pairs[which[pair]], event, ends, points, thin, point_numbers)
     generic_ones = _Found(points.reshape(-1, 2, 3), pairs[which], edges.reshape(-1, 2, 3), ends)
-    slow_polygons, others = _in_rationals(
-        own, other, exact, events[slow], same_mesh, thin, point_numbers
-    )
+    _, events = crossed_edges(signs[rest[slow]])
+    slow_polygons, others = _in_rationals(own, other, exact, events, same_mesh, thin, point_numbers)
     for n, polygon in slow_polygons:
         row = np.searchsorted(flat, rest[slow[n]])
         polygons.sizes[row] = len(polygon)
@@ -126,16 +114,19 @@ def curves_of(own: Mesh, other: Mesh, pairs: Ids, ids: Sequence[Ids], same_mesh:
     _number_ends(touching, exact_end, others, point_numbers)
     columns: Any = zip(generic_ones, touching, others, strict=True)
     found = _Found(*map(np.concatenate, columns))
-    numbers = names_of(found.ends).reshape(-1, 2)
+    # Ends at exact points have numbers already; those of others follow.
+    numbers, named = found.ends[:, 1].copy(), found.ends[:, 0] == RATIONAL
+    numbers -= numbers.min(initial=0)
+    numbers[~named] = names_of(found.ends[~named]) + (numbers.max(initial=-1) + 1)
+    numbers = numbers.reshape(-1, 2)
+    faces = np.stack([own.ids[found.faces[:, 0]], other.ids[found.faces[:, 1]]], axis=1)
     # An edge in a face belongs to two faces: keep the first of segments with the same ends.
-    faces = np.stack([ids[0][found.faces[:, 0]], ids[1][found.faces[:, 1]]], axis=1)
-    order = np.lexsort(faces.T[::-1])
-    _, first = np.unique(names_of(np.sort(numbers[order], axis=1)), return_index=True)
-    first = order[np.sort(first)]
+    order = np.argsort(faces[:, 0].astype(np.int64) << 32 | faces[:, 1], kind="stable")
+    first = order[first_rows(np.sort(numbers[order], axis=1))]
     rows = pairs[flat[polygons.sizes > 0]]
     return Curves(
         found.segments[first], faces[first], found.edges[first], numbers[first], polygons,
-        np.stack([ids[0][rows[:, 0]], ids[1][rows[:, 1]]], 1),
+        np.stack([own.ids[rows[:, 0]], other.ids[rows[:, 1]]], 1),
     )  # fmt: skip
 
 
@@ -196,7 +187,7 @@ def _segment_ends(
         )
         wall, ones = pairs[some, 1 - side], np.ones(len(face), np.int64)
         mesh_ids = 0 * ones if same_mesh else side * ones
-        rows[some] = np.column_stack([mesh_ids, np.sort(point_ids), wall])
+        rows[some] = np.column_stack([mesh_ids, np.sort(point_ids), second.ids[wall]])
         edges[some] = np.column_stack([side * ones, np.sort(ids)])
         # Edges start at the lower point id: the point of a crossing is the same in all its pairs.
         backward = point_ids[:, 0] > point_ids[:, 1]
@@ -212,48 +203,43 @@ def _segment_ends(
 
 
 def _segments_of_edges(
-    own: Mesh, other: Mesh, pairs: Ids, signs: NDArray[np.int8]
+    own: Mesh, other: Mesh, pairs: Ids, shared: NDArray[np.int8], signs: NDArray[np.int8]
 ) -> tuple[_Found, Callable[[int], Row], Whole]:
     """Return (segments, exact_end, rows) of pairs in which an edge is in the plane of a face.
 
     `exact_end(n)` is the exact point of end n. `rows` are the pairs left to rational numbers. The
-    row of an end has the point ids of two edges that cross there, -1 for a corner.
+    row of an end is that of `identify_ends`.
     """
     codes, points = np.empty((len(pairs), 2), np.int8), np.empty((len(pairs), 2, 3))
     sizes = np.empty(len(pairs), np.int64)
-    edge_segments(
-        own.corners, other.corners, kernel_input(pairs), kernel_input(signs), codes, points, sizes
-    )
+    found = kernel_input(pairs), kernel_input(shared), kernel_input(signs)
+    edge_segments(own.corners, other.corners, *found, codes, points, sizes)
     if (sizes == THIN).any():
         # Faces without area are ignored, but ends on their edges need rational numbers.
         sizes[sizes != 0] = UNSURE
     rows = np.flatnonzero(sizes == 2)
-    code, (first, second) = codes[rows].reshape(-1), np.repeat(pairs[rows], 2, axis=0).T
-    crossed, of_second = code >= CROSSED, (code >= SECOND) & (code < CROSSED)
-    # Edge k of the first face crosses edge m of the second; or k is the corner, of either face.
-    k, m = np.where(crossed, (code - CROSSED) // 3, code % 3), (code - CROSSED) % 3
-    after, next_m = np.where(crossed, (k + 1) % 3, k), (m + 1) % 3
-    ids = np.where(of_second[:, None], other.faces[second], own.faces[first])
-    edges = np.sort(np.take_along_axis(ids, np.stack([k, after], axis=1), axis=1), axis=1)
-    edges = np.column_stack([of_second, edges]).astype(np.int32).reshape(-1, 2, 3)
-    of_k = np.sort([own.point_ids[first, k], own.point_ids[first, after]], axis=0)
-    of_m = np.sort([other.point_ids[second, m], other.point_ids[second, next_m]], axis=0)
-    ends = np.where(crossed, np.concatenate([of_k, of_m]), -1).T
+    points, codes, pairs = points[rows], codes[rows], kernel_input(pairs[rows])
+    edges, ends = np.empty((len(rows), 2, 3), np.int32), np.empty((2 * len(rows), 4), np.int64)
+    names = [(mesh.faces, mesh.point_ids) for mesh in (own, other)]
+    identify_ends(codes, pairs, *names, edges, ends)
 
     def exact_end(n: int) -> Row:
         """Return the exact point of end n."""
-        if not crossed[n]:
-            return exact_point(points[rows].reshape(-1, 3)[n].tolist())
-        one, two = own.corners[first[n]].tolist(), other.corners[second[n]].tolist()
-        p, q, plane = one[k[n]], one[after[n]], exact_face(two).sides[m[n]]
+        code, (i, j) = int(codes[n // 2, n % 2]), pairs[n // 2]
+        if code < CROSSED:
+            return exact_point(points[n // 2, n % 2].tolist())
+        # Edge k of the first face crosses edge m of the second.
+        k, m = divmod(code - CROSSED, 3)
+        one, two = own.corners[i].tolist(), other.corners[j].tolist()
+        p, q, plane = one[k], one[(k + 1) % 3], exact_face(two).sides[m]
         # If the edge k is in that plane, across the second face, edge m crosses the first face.
         heights = dots(plane, [exact_point(p), exact_point(q)])
         if 0 in heights:
-            p, q, plane = two[m[n]], two[next_m[n]], exact_face(one).sides[k[n]]
+            p, q, plane = two[m], two[(m + 1) % 3], exact_face(one).sides[k]
         return crossing(exact_point(p), exact_point(q), plane)
 
-    found = _Found(points[rows], pairs[rows], edges, ends)
-    return found, exact_end, np.flatnonzero(sizes == UNSURE)
+    touching = _Found(points, pairs, edges, ends)
+    return touching, exact_end, np.flatnonzero(sizes == UNSURE)
 
 
 def _number_ends(
@@ -268,17 +254,22 @@ def _number_ends(
     # place are surely equal if all are corners, or crossings of the same edges.
     count = len(touching.ends)
     by_number = others.ends[:, 0] == RATIONAL
-    points = touching.segments.reshape(-1, 3), others.segments.reshape(-1, 3)[by_number]
-    places = names_of(np.concatenate(points))
-    rows = np.concatenate([touching.ends, others.ends[by_number]])
-    distinct = names_of(np.column_stack([places, rows]))
-    kinds = places[np.unique(distinct, return_index=True)[1]]
-    unsure = np.bincount(kinds, minlength=count)[places[:count]] > 1
+    unsure = np.empty(0, np.int64)
+    if by_number.any() or (touching.ends[:, 1] >= 0).any():
+        points = touching.segments.reshape(-1, 3), others.segments.reshape(-1, 3)[by_number]
+        places = names_of(np.concatenate(points))
+        rows = np.concatenate([touching.ends, others.ends[by_number]])
+        distinct = names_of(np.column_stack([places, rows]))
+        kinds = places[np.unique(distinct, return_index=True)[1]]
+        unsure = np.flatnonzero(np.bincount(kinds, minlength=count)[places[:count]] > 1)
+    else:
+        # All are corners, whose point ids are in the order of places.
+        places = touching.ends[:, 0].copy()
     # A sure end is numbered by its place, negative to differ from the numbers of exact points.
     touching.ends[:] = 0
     touching.ends[:, 0] = RATIONAL
     touching.ends[:, 1] = -1 - places[:count]
-    for n in np.flatnonzero(unsure).tolist():
+    for n in unsure.tolist():
         touching.ends[n, 1] = numbers.setdefault(exact_end(n), len(numbers))
 
 
@@ -378,7 +369,8 @@ def _end(
             name = 0 if same_mesh else side, *mesh.edge(rows[side], k)
             if name in thin:
                 break
-            return (*name, rows[1 - side]), (side, min(ids), max(ids))
+            wall = int(meshes[1 - side].ids[rows[1 - side]])
+            return (*name, wall), (side, min(ids), max(ids))
     number = numbers.setdefault(p, len(numbers))
     return (RATIONAL, number, 0, 0), _feature(p, meshes, rows, exact)
 

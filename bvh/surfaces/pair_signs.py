@@ -27,16 +27,21 @@ from bvh.geometry.pairs.common_polygons import (
     share_an_area,
     sides_of,
 )
-from bvh.geometry.pairs.face_overlap import corner_index
-from bvh.geometry.pairs.triangle_overlap import along_common_line, spread_axis
+from bvh.geometry.pairs.face_contacts import (
+    corner_at,
+    edge_in,
+    face_at,
+    sides_of_corners,
+    touches_at_most,
+)
+from bvh.geometry.pairs.flat_contacts import POINT, flat_contact
+from bvh.geometry.pairs.triangle_overlap import along_common_line, common_axis, spread_axis
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 
 # Signs of a pair, in this order: the sides of the first face's corners, those of the second's, and
 # how edges i and j pass each other, at SIDES + 3 i + j.
 SIDES, SIGNS = 6, 15
-
-_corner = inlined(lambda faces, i, k: (faces[i, k, 0], faces[i, k, 1], faces[i, k, 2]))
 
 
 @entry
@@ -47,18 +52,17 @@ def pair_signs(own, other, pairs, signs):
     """
     for n in range(len(pairs)):
         i, j = pairs[n, 0], pairs[n, 1]
-        a = _corner(own, i, 0), _corner(own, i, 1), _corner(own, i, 2)
-        b = _corner(other, j, 0), _corner(other, j, 1), _corner(other, j, 2)
-        flat = spread_axis(a) >= 0 or spread_axis(b) >= 0
-        for k in range(3):
-            signs[n, k] = orient3d(b[0], b[1], b[2], _corner(own, i, k))
-            signs[n, 3 + k] = orient3d(a[0], a[1], a[2], _corner(other, j, k))
-            flat = flat and signs[n, k] == signs[n, 3 + k] == 0
+        a, b = face_at(own, i), face_at(other, j)
+        s, t = sides_of_corners(a, b), sides_of_corners(b, a)
+        signs[n, 0], signs[n, 1], signs[n, 2] = s
+        signs[n, 3], signs[n, 4], signs[n, 5] = t
+        flat = s == t == (0, 0, 0) and (spread_axis(a) >= 0 or spread_axis(b) >= 0)
         for k in range(9):
-            # In one plane, edges do not pass each other.
-            p, q = _corner(own, i, k // 3), _corner(own, i, (k // 3 + 1) % 3)
-            r, s = _corner(other, j, k % 3), _corner(other, j, (k + 1) % 3)
-            signs[n, SIDES + k] = 0 if flat else orient3d(p, q, r, s)
+            # In one plane, edges do not pass each other, nor do edges that share an end.
+            p, q = corner_at(own, i, k // 3), corner_at(own, i, (k // 3 + 1) % 3)
+            c, d = corner_at(other, j, k % 3), corner_at(other, j, (k + 1) % 3)
+            none = flat or p == c or p == d or q == c or q == d
+            signs[n, SIDES + k] = 0 if none else orient3d(p, q, c, d)
 
 
 # Kinds of cells, as bits: in both solids, in the first alone, in the second alone.
@@ -66,10 +70,6 @@ IN_BOTH, IN_FIRST, IN_SECOND = 1, 2, 4
 DECIDED = IN_BOTH | IN_FIRST | IN_SECOND
 # OPEN is added to kinds of cells that signs do not decide, UNKNOWN is in place of a sign.
 OPEN, UNKNOWN = 8, 2
-
-face_at = inlined(
-    lambda faces, i: (_corner(faces, i, 0), _corner(faces, i, 1), _corner(faces, i, 2))
-)
 
 
 class Joints(NamedTuple):
@@ -105,36 +105,9 @@ def find_bends(joints):
             known = twin >= 0 and abs(outward[i]) == 1 and abs(outward[twin // 3]) == 1
             bends[i, k] = UNKNOWN
             if known:
-                apex = _corner(corners, twin // 3, (twin + 2) % 3)
+                apex = corner_at(corners, twin // 3, (twin + 2) % 3)
                 a, b, c = face_at(corners, i)
                 bends[i, k] = outward[i] * orient3d(a, b, c, apex)
-
-
-@inlined
-def _sides(a, b):
-    """Return the sides of face b's plane, 1, -1 or 0 for in it, that the corners of a are on."""
-    return (
-        0 if corner_index(a[0], b) >= 0 else orient3d(b[0], b[1], b[2], a[0]),
-        0 if corner_index(a[1], b) >= 0 else orient3d(b[0], b[1], b[2], a[1]),
-        0 if corner_index(a[2], b) >= 0 else orient3d(b[0], b[1], b[2], a[2]),
-    )
-
-
-@inlined
-def touches_at_most(s):
-    """Return whether a face meets a plane in at most a point, by the sides s of its corners."""
-    total = s[0] + s[1] + s[2]
-    zeros = (s[0] == 0) + (s[1] == 0) + (s[2] == 0)
-    return abs(total) == 3 or (zeros == 1 and total != 0)
-
-
-# The edge of a face that is in a plane, by the sides of its corners; -1 for none.
-edge_in = inlined(
-    lambda s: (
-        0 if s[0] == 0 and s[1] == 0 else
-        (1 if s[1] == 0 and s[2] == 0 else (2 if s[2] == 0 and s[0] == 0 else -1))
-    )
-)  # fmt: skip
 
 
 @inlined
@@ -202,7 +175,7 @@ def _cells_across(first, second, i, j, s):
     """
     stay_outlined()
     a, b = face_at(first.corners, i), face_at(second.corners, j)
-    t = _sides(b, a)
+    t = sides_of_corners(b, a)
     if touches_at_most(t):
         return -1
     k, m = edge_in(s), edge_in(t)
@@ -267,6 +240,8 @@ def _cells_in_plane(first, second, i, j, known):
             passed = passed or _may_pass(c[k], a[k], a[m], b) or _may_pass(d[k], b[k], b[m], a)
         if not passed:
             return 0
+    if flat_contact(a, b) == POINT:
+        return -1
     # Row k: the sides of a face's edge k on which the corners of the other are.
     sides, sides2 = sides_of(a, turn, b), sides_of(b, turn2, a)
     if not share_an_area(sides, sides2):
@@ -301,7 +276,8 @@ def cells_at_contacts(first, second, pairs, met, met2, undecided):
         if first.outward[i] == 0 or second.outward[j] == 0:
             continue
         piece, piece2 = first.pieces[i], second.pieces[j]
-        s = _sides(face_at(first.corners, i), face_at(second.corners, j))
+        a, b = face_at(first.corners, i), face_at(second.corners, j)
+        s = (0, 0, 0) if common_axis(a, b) >= 0 else sides_of_corners(a, b)
         if s == (0, 0, 0):
             known = found if met[piece] and met2[piece2] else 0
             cells = _cells_in_plane(first, second, i, j, known)
@@ -324,7 +300,7 @@ def count_crossings(faces, p, q):
     p, q, count = (p[0], p[1], p[2]), (q[0], q[1], q[2]), 0
     low, high = floats.lower_of(p, q), floats.upper_of(p, q)
     for i in range(len(faces)):
-        a, b, c = _corner(faces, i, 0), _corner(faces, i, 1), _corner(faces, i, 2)
+        a, b, c = corner_at(faces, i, 0), corner_at(faces, i, 1), corner_at(faces, i, 2)
         # Skip faces whose boxes do not meet that of the segment: most of them.
         top, bottom = floats.upper_of(a, floats.upper_of(b, c)), floats.lower_of(a, b)
         bottom = floats.lower_of(bottom, c)
@@ -363,8 +339,8 @@ def _height(face, p, e):
 def crossing_points(edges, faces, points):
     """Write where edges (n, 2, 3) cross the planes of faces (n, 3, 3), rounded; NaN if unsure."""
     for n in range(len(edges)):
-        face = _corner(faces, n, 0), _corner(faces, n, 1), _corner(faces, n, 2)
-        p, q = _corner(edges, n, 0), _corner(edges, n, 1)
+        face = corner_at(faces, n, 0), corner_at(faces, n, 1), corner_at(faces, n, 2)
+        p, q = corner_at(edges, n, 0), corner_at(edges, n, 1)
         reach = max(floats.reach_of(face[0], face[1], face[2]), floats.reach_of(p, q, q))
         e = min(max(floats.exponent(reach) + 1, -1022), 1022)
         (f, size), (g, size2) = _height(face, p, e), _height(face, q, e)

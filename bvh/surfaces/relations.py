@@ -43,7 +43,8 @@ from bvh.surfaces.cells import (
     share_more_than_a_corner,
     signs_of,
 )
-from bvh.surfaces.surface import Reals, Surface, Whole, names_of
+from bvh.surfaces.numbering import names_of
+from bvh.surfaces.surface import Reals, Surface, Whole
 
 # Once cells of all these kinds are found, the solids overlap.
 DECIDED = {BOTH, FIRST, SECOND}

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.rational import dot, exact_point, scaled
 from bvh.surfaces.curves import NO_POLYGONS, Curves
-from bvh.surfaces.surface import Whole, names_of
+from bvh.surfaces.numbering import names_of
+from bvh.surfaces.surface import Whole
 
 Ids = NDArray[np.int32]
 Reals = NDArray[np.float64]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.rational import Face, exact_face
 from bvh.runtime.arguments import kernel_input
+from bvh.surfaces.numbering import names_of
 from bvh.surfaces.pair_signs import UNKNOWN, Joints, count_crossings, find_bends
 from bvh.tree.open_edges import hashes
 
@@ -387,13 +388,3 @@ def connected(a: Whole, b: Whole, count: int) -> Whole:
         np.minimum.at(part, part[b], least)
         while (part[part] != part).any():
             part = part[part]
-
-
-def names_of(rows: NDArray[Any]) -> Whole:
-    """Return the rank of each row (n, k) among the distinct rows, equal for equal rows."""
-    order = np.lexsort(rows.T)
-    ordered = rows[order]
-    changes = (ordered[1:] != ordered[:-1]).any(axis=1)
-    ranks = np.empty(len(rows), np.int64)
-    ranks[order] = np.concatenate([[0], np.cumsum(changes)])[: len(rows)]
-    return ranks

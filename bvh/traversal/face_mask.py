@@ -12,15 +12,18 @@ ALL_LANES = (1 << WIDTH) - 1
 
 @inlined
 def selected_lanes(tree, group, mask):
-    """Return bits of lanes: faces of a group that share a bit with `mask`; all if none has bits."""
+    """Return the lanes, as bits, of faces of triangle group number `group` that a mask selects.
+
+    Those are the faces that share a bit with `mask`; all, if the tree has no bits of faces.
+    """
     return sharing(tree.face_bits, group, mask) if tree.has_bits else np.int64(ALL_LANES)
 
 
 @inlined
 def selected_bounds(tree, group, mask, low, high):
-    """Return low and high, bounds of distances to a group's faces, as inf where `mask` excludes.
+    """Return `low` and `high`, bounds of distances to a group's faces, as inf for excluded faces.
 
-    A mask excludes the faces that share no bit with it; faces without bits are never excluded.
+    Those are the faces that share no bit with `mask`; none, if the tree has no bits of faces.
     """
     if not tree.has_bits:
         return low, high

@@ -1,6 +1,5 @@
 """`TreeArrays`: the arrays of a tree, its row, and how kernels make pointers from either."""
 
-import mmap
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -8,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.arguments import aligned, kernel_input
+from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import pointer, shifted
 from bvh.runtime.tuple_references import Pointer, as_pointers, borrowed, pointers_of
@@ -77,7 +76,7 @@ class TreeArrays(_Arrays):
     @cached_property
     def row(self) -> TreeRow:
         """The row of the tree, as kernels take it; it lives as long as this object."""
-        # If two threads make it at once, both get the one that was stored first.
+        # If two threads make the words at once, both use those that were stored first.
         words = self.__dict__.setdefault("_words", self.words())
         primitives = self.primitives
         # The test and the data of a user's primitives.
@@ -93,7 +92,7 @@ class TreeArrays(_Arrays):
     def words(
         self, lowest: NDArray[np.int32] | None = None, boxes: NDArray[np.float32] | None = None
     ) -> NDArray[np.int64]:
-        """Return the words of a new row (see `rows`); the arrays must outlive it.
+        """Return the words of a new row: the addresses of the arrays, which must outlive it.
 
         `lowest` and `boxes` are the lowest primitive and the oriented box of each child of nodes.
         """
@@ -138,7 +137,7 @@ pointers_at = inlined(lambda row, primitives: _pointers_with(row, rows.groups(ro
 
 @inlined
 def _pointers_with(row, groups, primitives):
-    """Return the `TreePointers` of the tree of a row, given pointers to groups and primitives."""
+    """Return the `TreePointers` of the tree of `row`, given pointers to groups and primitives."""
     return TreePointers(
         rows.blocks(row), rows.ids(row), groups, primitives, rows.frame(row), rows.bits(row),
         rows.has_bits(row),
@@ -160,7 +159,7 @@ def _compact_pointers(arrays):
 
 
 def _shape_pointers(kind: type) -> Callable[..., object]:
-    """Return the function (row of a tree) -> `TreePointers` for shapes; `kind` has their arrays."""
+    """Return the function (row of a tree) -> `TreePointers` for the shapes of a class of arrays."""
 
     def make(arrays):
         row = rows.row_at(arrays.address)
@@ -175,7 +174,7 @@ for shape in SHAPES:
 
 @pointers_of(CustomRow)
 def _custom_pointers(arrays):
-    """Return the `TreePointers` of the tree of a `CustomRow`; data counts no references."""
+    """Return the `TreePointers` of the tree of a `CustomRow`, whose data counts no references."""
     row = rows.row_at(arrays.address)
     return pointers_at(row, Custom(rows.points(row), arrays.intersect, borrowed(arrays.data)))
 
@@ -183,7 +182,7 @@ def _custom_pointers(arrays):
 @pointers_of(SceneRow)
 def _scene_pointers(arrays):
     """Return the `TreePointers` of the TLAS of a `SceneRow`."""
-    # The six arrays of `Instanced` in order, each with a value of the type that it points to.
+    # part(row, i, number) is the pointer to array i of the primitives, of numbers of this type.
     row = rows.row_at(arrays.address)
     instanced = Instanced(
         rows.part(row, 0, 0.0), rows.part(row, 1, 0.0), rows.part(row, 2, 0.0),
@@ -248,29 +247,12 @@ def bytes_of(*held: object) -> int:
 
 
 def kernel_arrays(arrays: TreeArrays) -> tuple[TreeArrays, object]:
-    """Return (tree, owner): a tree over users' primitives, with their test and data by address."""
-    # The owner, a `UserCall`, keeps both alive: it must outlive the kernels' use of the addresses.
+    """Return (tree, owner) of a tree over a user's primitives, for kernels.
+
+    The tree returned has the addresses of the user's test and data in their place. The owner, a
+    `UserCall`, keeps both alive: it must outlive the kernels' use of the addresses.
+    """
     primitives: Any = arrays.primitives
     call = user_call(primitives.intersect, primitives.data, INTERSECT)
     custom = Custom(primitives.points, call.function, call.data)
     return arrays._replace(primitives=custom), call
-
-
-def reused(array: NDArray[Any], count: int, dtype: Any) -> NDArray[Any]:
-    """Return what `aligned` does, in the memory of `array` if possible, whose numbers are lost.
-
-    That is, if `arguments.new_bytes` mapped the memory, and it is large enough. The pages of what
-    is left of it go back to the system.
-    """
-    size, base = count * np.dtype(dtype).itemsize, array
-    while isinstance(base, np.ndarray):
-        base = base.base  # type: ignore[assignment]
-    memory = base.obj if isinstance(base, memoryview) else base
-    can_free = isinstance(memory, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED")
-    if size > array.nbytes or not can_free:
-        return aligned(count, dtype)
-    # The array begins less than 64 bytes after the map.
-    end = -(-(size + 64) // mmap.PAGESIZE) * mmap.PAGESIZE
-    if end < len(memory):
-        memory.madvise(mmap.MADV_DONTNEED, end, len(memory) - end)
-    return array.reshape(-1).view(np.uint8)[:size].view(dtype)

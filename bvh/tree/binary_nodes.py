@@ -38,6 +38,7 @@ class Numbering(NamedTuple):
 @inlined
 def _is_used(data, at):
     """Return whether the lane at position `at` of the wide nodes `data` has a child."""
+    # The box of an unused lane extends from inf to -inf.
     return child_lower(data, at, 0) <= child_upper(data, at, 0)
 
 
@@ -49,9 +50,11 @@ def _middle(data, at, axis):
 
 @inlined
 def _write_child(data, code, numbering, children, node, column):
-    """Write (code, count) of a child to children[node, column] and the next column."""
-    # They are (binary node, 0), or (first primitive, number of primitives) for a leaf. `code` is
-    # the child's code in the wide nodes `data`.
+    """Write two numbers for a child to children[node, column] and the next column.
+
+    They are (binary node, 0), or (first primitive, number of primitives) for a leaf. `code` is the
+    child's code in the wide nodes `data`, and `numbering` a `Numbering`.
+    """
     # A wide node with one child has no binary node: its child takes its place.
     while code >= 0 and numbering.numbers[code] < 0:
         at = node_at(np.int64(code))
@@ -63,15 +66,17 @@ def _write_child(data, code, numbering, children, node, column):
         children[node, column + 1] = 0
     else:
         first, rows = wide_nodes.leaf_rows(code)
-        starts = numbering.starts
+        starts = numbering.starts  # the number of primitives before each row of ids
         children[node, column] = numbering.first_primitive + starts[first]
         children[node, column + 1] = starts[first + rows] - starts[first]
 
 
 @inlined
 def _sort(data, order, begin, end):
-    """Sort children along the axis on which the middles of their boxes spread most, in place."""
-    # order[begin:end] are the positions of the children in `data`.
+    """Sort order[begin:end], positions of children in `data`, by the middles of their boxes.
+
+    They are sorted along the axis on which these middles spread most.
+    """
     longest, axis = np.float32(-1.0), 0
     for k in range(3):
         low = high = _middle(data, order[begin], k)
@@ -92,9 +97,11 @@ def _sort(data, order, begin, end):
 
 @inlined
 def _write_box(data, order, begin, end, boxes, node, side):
-    """Write the box around children order[begin:end] to boxes[node], (3, 4)."""
-    # On each axis, lower and upper go to columns 0 and 1 for the left child, `side` 0, and to
-    # columns 2 and 3 for the right child, `side` 1.
+    """Write the box around some children of a wide node as that of a child of binary node `node`.
+
+    These are at the positions order[begin:end] of `data`. For each axis, a row of boxes[node] gets
+    lower and upper in columns 0 and 1 for the left child, `side` 0, in 2 and 3 for the right one.
+    """
     for axis in range(3):
         low, high = child_lower(data, order[begin], axis), child_upper(data, order[begin], axis)
         for i in range(begin + 1, end):
@@ -126,9 +133,10 @@ def _number(data, numbers):
 def _split(data, numbering, levels, order, pending, boxes, children):
     """Write all binary nodes to `boxes` and `children`; return the number of levels.
 
-    The last row of `children` gets the root's (code, count). `levels`, 0 at first, gets the number
-    of levels above each wide node. `order` and `pending` are scratch: the positions of a wide
-    node's children, and a stack of ranges of `order` still to be split.
+    The last row of `children` gets the root (see `binary_nodes`). `levels`, 0 at first, gets the
+    number of binary levels above each wide node. `order` and `pending` are scratch: the positions
+    of a wide node's children, and a stack of (begin, end, binary node, level): ranges of `order`
+    that are still to be split, and the level of the binary node below the wide node.
     """
     deepest = 0
     _write_child(data, np.int32(0), numbering, children, len(boxes), 0)
@@ -141,7 +149,7 @@ def _split(data, numbering, levels, order, pending, boxes, children):
                 count += 1
                 code = child_code(data, at)
                 if code >= 0:
-                    # An only child takes the place of its parent; other children are set below.
+                    # Right for an only child, which takes its parent's place; others are set below.
                     levels[code] = levels[wide]
         number, waiting = np.int64(numbering.numbers[wide]), 0
         new_node = number + 1
@@ -186,6 +194,7 @@ def _unpack(groups, ids, seen, triangles):
     count = 0
     for row in range(len(ids)):
         for lane in range(WIDTH):
+            # A group is ROWS rows of WIDTH numbers: the nine coordinates, tolerance, size and ids.
             prim, at = ids[row, lane], row * ROWS * WIDTH + lane
             if prim >= 0:
                 for k in range(9):
@@ -202,9 +211,9 @@ def binary_nodes(
     """Convert wide nodes to n binary nodes; return (boxes, children, root, levels).
 
     `boxes` (n, 3, 4) has, for each axis, the lower and upper coordinate of the left child, then
-    those of the right child. `children` (n, 4) has (code, count) of both, and `root` (2,) that of
+    those of the right child. `children` (n, 4) has two numbers for each child, and `root` (2,) for
     the root: (node, 0), or (first primitive, number of primitives) for a leaf. Nodes are numbered
-    from `first_node` on, and primitives from `first_primitive` on. `levels` is their number.
+    from `first_node` on, and primitives from `first_primitive` on. `levels` is how many there are.
     `starts` (rows + 1,) has the number of primitives before each row of ids, and then in all.
     """
     numbers, levels = np.empty(nodes.size, np.int32), np.zeros(nodes.size, np.int32)
@@ -220,8 +229,12 @@ def binary_nodes(
 def side_by_side(
     groups: NDArray[np.float32], ids: NDArray[np.int32], prims: int
 ) -> NDArray[np.float32]:
-    """Return the triangles of a tree's leaves, shape (n, 3, 4), as `_unpack` writes them."""
-    # `groups` are triangle groups of float32, `ids` the ids in their lanes, below `prims`, or -1.
+    """Return the triangles of a tree's leaves one after the other, (n, 3, 4).
+
+    Their rows are v0, e1 and e2; the last column has the tolerance, the size, and 1, or 2 if the
+    triangle is in several leaves. `groups` are triangle groups of float32, and `ids` (groups,
+    WIDTH) the ids in their lanes, of `prims` triangles; -1 for none.
+    """
     triangles = np.empty((int((ids >= 0).sum()), 3, 4), np.float32)
     _unpack(groups, kernel_input(ids), np.zeros(prims, np.int32), triangles)
     return triangles

@@ -32,7 +32,7 @@ class Loops(NamedTuple):
 
 
 def boundary_of(triangles: Triangles) -> Loops:
-    """Return the boundary of the finite faces of a mesh."""
+    """Return the boundary of the finite faces of a mesh, as closed loops."""
     faces = finite_faces(triangles)
     if _bounds_nothing(triangles.points, faces):
         return loops_of(np.empty((0, 2, 3)), np.zeros((2, 3)))
@@ -52,8 +52,10 @@ def free_edges(triangles: Triangles) -> NDArray[np.int64]:
 
 
 def loops_of(edges: NDArray[np.float64], around: NDArray[np.float64]) -> Loops:
-    """Return all directed edges (n, 2, 3) of a boundary as loops, without edges that cancel."""
-    # `around` are the corners (2, 3) of the box around the whole surface.
+    """Return the directed edges (n, 2, 3) of a boundary as loops, without edges that cancel.
+
+    `around` are the corners (2, 3) of the box around the whole surface.
+    """
     points, ids = _welded(edges.reshape(-1, 3))
     ends = _uncancelled(ids.reshape(-1, 2))
     n = len(ends)
@@ -61,6 +63,8 @@ def loops_of(edges: NDArray[np.float64], around: NDArray[np.float64]) -> Loops:
     # vertex as from it, the sorted ends of edges and their sorted beginnings are the same list.
     following = np.empty(n, np.int64)
     following[ends[:, 1].argsort(kind="stable")] = ends[:, 0].argsort(kind="stable")
+    # `order` gets the vertices of all loops, each with its first one again at the end, and `begins`
+    # whether each vertex begins a loop.
     links, seen = following.tolist(), bytearray(n)
     order, begins = list[int](), list[bool]()
     starts = ends[:, 0].tolist()
@@ -76,6 +80,7 @@ def loops_of(edges: NDArray[np.float64], around: NDArray[np.float64]) -> Loops:
         order.append(starts[first])
         begins.append(False)
     rows = points[np.array(order, np.int64)].reshape(-1, 3)
+    # The centre of the points, and a power of two that scales their box to a half size up to 1.
     frame, box = np.array([0.0, 0.0, 0.0, 1.0]), np.zeros((2, 3))
     if n:
         local, box = local_frame(rows, rows)
@@ -115,7 +120,7 @@ def _welded(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[n
     same: NDArray[np.float64] = points[first]
     finite = np.isfinite(points).all(axis=1)
     if not (same[ids] == points)[finite].all():
-        # Different points have the same hash.
+        # Different points have the same hash: compare points, with -0.0 as 0.0.
         same, ids = np.unique(points + 0.0, axis=0, return_inverse=True)
     return same, ids.reshape(-1)
 

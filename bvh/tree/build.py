@@ -7,20 +7,13 @@ from numpy.typing import DTypeLike, NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
-from bvh.runtime.arguments import (
-    LARGE,
-    Quality,
-    aligned,
-    check_option,
-    kernel_input,
-    owned,
-    thread_count,
-)
+from bvh.runtime.arguments import Quality, check_option, kernel_input, owned, thread_count
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, warms
+from bvh.runtime.memory import LARGE, aligned, reused
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.threads import Progress, share
-from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives, reused
+from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
 from bvh.tree.binary_nodes import binary_nodes, side_by_side
 from bvh.tree.builders import binned_sah, grid, sbvh
 from bvh.tree.builders import records as record
@@ -54,7 +47,7 @@ class Prepared(NamedTuple):
 
 @inlined
 def _box_of_triangle(triangles, i):
-    """Return (lower, upper, is_valid) of a triangle: corners of its box, four lanes of doubles."""
+    """Return (lower, upper, is_valid) of triangle i: corners of its box, four lanes of doubles."""
     # The triangle is valid if all of its vertices are finite.
     # Prefetch the vertices of a triangle further on.
     later = 3 * min(i + AHEAD, len(triangles.faces) - 1)
@@ -90,8 +83,12 @@ def _store_bounds(bounds, low, high):
 
 @inlined
 def _local_record(low, high, prim, middle, s):
-    """Return the record of primitive `prim`, by its box relative to `middle`, times s."""
-    # `low`, `high` and `middle` are four lanes of doubles; rounding is that of `nodes.local_box`.
+    """Return the record of primitive `prim`, whose box has the world corners `low` and `high`.
+
+    Corners are taken relative to `middle`, the frame's centre, and times its scale s. All are four
+    lanes of doubles, the last of which is unused.
+    """
+    # Rounded outward to float32, as by `nodes.local_box`.
     low = simd.convert((low - middle) * s, np.float32(0.0))
     high = simd.convert((high - middle) * s, np.float32(0.0))
     return record.outward(record.box_record(low, high, prim))
@@ -124,8 +121,8 @@ def _record_triangles(triangles, begin, end, frame, records, row, boxes, bounds)
 
 @entry
 def record_boxes(boxes, ids, frame, records):
-    """Write the local records of boxes[ids] to `records`."""
-    # `boxes` (n, 6) are lower and upper corners in the world, and `frame` is the local frame.
+    """Write the records of boxes[ids], in the local frame `frame`, to `records`."""
+    # `boxes` (n, 6) are lower and upper corners in the world.
     middle, s = record.corner(frame, 0), scale(frame)
     for i in range(len(ids)):
         # A box is two rows of three numbers.
@@ -143,6 +140,7 @@ def prepare(primitives: Primitives, threads: int = 1, spare: float = 0.0) -> Pre
     # int64: NumPy converts other indices in a buffer, and ignores a failure to allocate it.
     rows = np.flatnonzero(valid)
     frame, bounds = local_frame(lower[rows], upper[rows])
+    # Two halves, between which a builder moves records.
     records = np.empty((2 * len(rows), record.WIDTH), np.float32)
     boxes, ids = np.hstack([lower, upper]), rows.astype(np.int32)
     record_boxes(kernel_input(boxes), kernel_input(ids), kernel_input(frame), records)

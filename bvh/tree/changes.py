@@ -14,6 +14,7 @@ class Changes:
     __slots__ = ("_numbers", "count", "trees")
 
     def __init__(self) -> None:
+        """Begin at 0, before any change; changes are numbered from 1 on."""
         self._numbers = itertools.count(1)
         self.count = self.trees = 0
 

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.boxes import read_box
 from bvh.runtime import simd
-from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
+from bvh.runtime.memory import Shelf, aligned
 from bvh.runtime.simd import WIDTH
-from bvh.runtime.threads import Shelf, share
+from bvh.runtime.threads import share
 from bvh.tree import wide_nodes
 from bvh.tree.builders.subtrees import batches_of
 from bvh.tree.nodes import Nodes, is_leaf
@@ -54,7 +54,10 @@ _IN_EVERY_OCTANT = np.uint32(
 
 @inlined
 def order_node(data, node):
-    """Set the visiting orders of a wide node for all octants of directions, nearest child last."""
+    """Set the visiting orders of a wide node for all octants of directions, nearest child last.
+
+    Lane k gets, in the bits of each octant, the child to push k-th to a stack.
+    """
     # Children are sorted by their centres along the diagonal of the octant: a child's place is the
     # number of children that are nearer.
     at = wide_nodes.node_at(node)
@@ -100,11 +103,12 @@ class Plan(NamedTuple):
 
 @entry
 def _plan(bounds, links, begin, end, lanes, plan):
-    """Fill `plan` for the binary nodes begin..end, the last first: children come after parents.
+    """Fill `plan`, a `Plan`, for the binary nodes begin..end, the last first.
 
-    Children of these nodes that are not in begin..end have been planned. `lanes` is the number of
-    primitives in a row of ids.
+    Children have higher numbers than their parents; those that are not in begin..end have been
+    planned. `bounds` and `links` are those of `Nodes`, and a row of ids has `lanes` primitives.
     """
+    # Permuted by `one_down`, lane j gets what lane j - 1 had.
     sums, rows = plan
     numbers, infinite = simd.lane_numbers(WIDTH), simd.splat(np.float32(INF), WIDTH)
     first = numbers == simd.splat(np.int32(0), WIDTH)
@@ -136,7 +140,7 @@ def _plan(bounds, links, begin, end, lanes, plan):
 
 @inlined
 def _open(links, sums, root, children, shares):
-    """Write the binary nodes that become the children of a wide node; return their number.
+    """Write to `children` the binary nodes that a wide node has as children; return their number.
 
     The wide node takes the place of the binary node `root`; `sums` are those of `Plan`. `shares` is
     scratch: a stack of binary nodes, each with the number of lanes for it or for nodes below it.
@@ -188,10 +192,12 @@ def _put_rows(order, ids, lanes, first, count, row):
 def _collapse(binary, plan, tasks, begin, end, grain, left_over, data, ids, scratch):
     """Collapse the subtrees tasks[begin:end] to wide nodes, and count their nodes in column BELOW.
 
-    Subtrees of up to `grain` rows of ids are left over: they are written as tasks to `left_over`,
-    and their number is returned. Nodes are written to `data` and `ids`; if `data` is empty, they
-    are only counted. `binary` is (bounds, links, order). `scratch` is a stack of pending (binary
-    node, wide node), the children of a node, and the scratch of `_open`.
+    Columns of a task are the binary node and the number of a subtree's root, the number of the next
+    node, the first row of ids, and BELOW. Subtrees of up to `grain` rows of ids are left over: they
+    are written as tasks to `left_over`, and their number is returned. Nodes are written to `data`
+    and `ids`; if `data` is empty, they are only counted. `binary` is (bounds, links, order), and
+    `plan` a `Plan`. `scratch` is a stack of pending (binary node, wide node), the children of a
+    node, and the scratch of `_open`.
     """
     bounds, links, order = binary
     sums, rows = plan

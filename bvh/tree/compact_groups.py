@@ -66,6 +66,7 @@ def put(groups, at, used, ids, corners, low, high):
     Lanes that are not `used` hold the corners of some used lane. `ids` are stored for all lanes.
     `low` and `high` are the box around all triangles. All coordinates are local.
     """
+    # `reach` is the largest number, of a coordinate or an edge, that must be at most MOST steps.
     (v0, v1, v2), reach = corners, simd.splat(0.0, WIDTH)
     middle = _middle(low[0], high[0]), _middle(low[1], high[1]), _middle(low[2], high[2])
     for axis in range(3):
@@ -82,11 +83,13 @@ def put(groups, at, used, ids, corners, low, high):
         simd.poke(groups, at + GRID * WIDTH + axis, np.int16(middle[axis]))
         a = _steps(v0[axis], origin, 1.0 / step)
         b, c = _steps(v1[axis], origin, 1.0 / step), _steps(v2[axis], origin, 1.0 / step)
+        # Rows of v0, e1 and e2, three axes each.
         place = at + axis * WIDTH
         for steps in (a, b - a, c - a):
             before = simd.load(groups, place, WIDTH)
             simd.store(groups, place, simd.select(used, simd.convert(steps, I2), before))
             place += 3 * WIDTH
+    # The lower half of the bits of a power of two is 0.
     simd.poke(groups, at + GRID * WIDTH + 3, np.int16(simd.as_ints(F(step)) >> 16))
 
 
@@ -109,6 +112,7 @@ def corners_of(groups, at):
     The first three are vectors of lanes, in local coordinates, with e1 = v1 - v0 and e2 = v2 - v0.
     `used` is the mask of lanes with a triangle, and `step` is the step of the grid, a number.
     """
+    # (i, j, k) is the grid's origin in units of ORIGIN_UNIT, `upper` the upper half of the step.
     rows, (i, j, k, upper) = _load_corners(groups, at, WIDTH), _grid(groups, at)
     x, y, z, a, b, c, d, e, f = rows
     step, unit = simd.as_floats(np.int32(upper << 16)), F(ORIGIN_UNIT)
@@ -126,7 +130,7 @@ def corners_of(groups, at):
 def blurred(groups, at, low, high):
     """Return bounds (low, high) of distances to a group's triangles, widened by its rounding."""
     # An error of 0.501 steps a coordinate is a vector shorter than 0.9 steps. `upper` is the upper
-    # half of the step's float32.
+    # half of the step's float32; the lower one is 0.
     _, _, _, upper = _grid(groups, at)
     off = F(0.9) * simd.as_floats(np.int32(upper << 16))
     return low - off, high + off

@@ -34,7 +34,8 @@ def moved_side(o, d, scaled, a, b):
     side = exact_side(o, d, scaled[0], scaled[1], a, b)
     if side != 0:
         return side
-    # The first component of d x (b - a) that is not 0 decides; its sign is found by exact sums.
+    # The first component of d x (b - a) that is not 0 decides: its sign is that of an exact sum of
+    # d[j] b[k] - d[j] a[k] - d[k] b[j] + d[k] a[j]. A term has a sign and four factors.
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
         total = new_sum()
@@ -67,7 +68,8 @@ def _is_ahead_of_corners(vertices, side):
     # `side` is the sign of d . n, for the normal n. The origin moves to the side of n if the first
     # component of n that is not 0 is positive: then the ray meets the plane only if `side` is -1.
     stay_outlined()
-    # The normal is the sum of a x b over the edges (a, b); the sign of component i is exact.
+    # The normal is the sum of a x b over the edges (a, b); the sign of component i is that of an
+    # exact sum, whose terms have a sign and four factors.
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
         total = new_sum()
@@ -82,7 +84,7 @@ def _is_ahead_of_corners(vertices, side):
 
 
 def _is_ahead_in_scene(primitives, prim, side):
-    """Return whether a moved ray meets the primitive of a scene that it begins on, by its code."""
+    """Return `is_ahead` of the primitive of a scene with code `prim`: True unless a triangle."""
     if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
         return True
     return _is_ahead_of_corners(corners(primitives, prim), side)
@@ -106,7 +108,8 @@ def is_ahead(primitives, prim, side):
 
 
 def _crosses_in_scene(primitives, prim, o, d):
-    """Return whether a moved ray crosses a primitive of a scene that it touches, by its code."""
+    """Return whether a ray that touches the primitive with code `prim` crosses it when moved."""
+    # Its origin is moved by an infinitesimal. All primitives but triangles are crossed.
     if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
         return True
     return _crosses_corners(corners(primitives, prim), o, d)
@@ -115,7 +118,7 @@ def _crosses_in_scene(primitives, prim, o, d):
 @by_type()
 def crosses(primitives, prim, o, d):
     """Return whether a ray that touches a primitive crosses it if its origin is moved."""
-    # Moved by an infinitesimal, as above. All primitives but triangles are crossed.
+    # It moves by (e, e**2, e**3), for an infinitesimal e. Primitives but triangles are crossed.
     return {
         Triangles: lambda primitives, prim, o, d: _crosses_corners(corners(primitives, prim), o, d),
         Instanced: _crosses_in_scene,

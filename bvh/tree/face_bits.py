@@ -17,14 +17,14 @@ NO_BITS = kernel_input(np.empty((0, WIDTH), np.int32))
 
 
 def selected(groups: NDArray[np.uint32], mask: int) -> NDArray[np.bool_]:
-    """Return which faces a mask, int32 or uint32, selects; `groups` (m,) are the faces' bits."""
+    """Return which of m faces a mask, int32 or uint32, selects; `groups` (m,) are their bits."""
     return np.asarray(groups & np.uint32(mask & 0xFFFFFFFF) != 0)
 
 
 @inlined
 def sharing_lanes(bits, group, mask):
-    """Return a vector, True in lanes of a triangle group whose faces share a bit with a mask."""
-    # `bits` are those of faces in the order of leaves, WIDTH for each group.
+    """Return a mask of the lanes of triangle group number `group` that share a bit with `mask`."""
+    # `bits` has the bits of the face in each lane, WIDTH int32 for each triangle group.
     shared = load(bits, group * WIDTH, WIDTH) & splat(np.int32(mask), WIDTH)
     return shared != np.int32(0)
 

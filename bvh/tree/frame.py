@@ -41,21 +41,21 @@ upper_corner = inlined(lambda frame: vector(frame, 3))
 
 @inlined
 def into_frame(frame, p):
-    """Return a point of the world in local coordinates."""
+    """Return the world point p in the local coordinates of a frame."""
     c, s = centre(frame), scale(frame)
     return (p[0] - c[0]) * s, (p[1] - c[1]) * s, (p[2] - c[2]) * s
 
 
 @inlined
 def set_corners(frame, axis, low, high):
-    """Set the coordinates, on an axis, of the lower and the upper corner of all primitives."""
+    """Set `low` and `high`, the range on an axis, in local coordinates, of all primitives."""
     poke(frame, LOWEST + axis, low)
     poke(frame, HIGHEST + axis, high)
 
 
 @inlined
 def set_bounds(frame, far, local):
-    """Set the largest absolute coordinate in the world, and the largest local one."""
+    """Set the largest absolute coordinates of all primitives: `far` in the world, and `local`."""
     poke(frame, FARTHEST, far)
     poke(frame, BOUND, local)
 
@@ -66,6 +66,7 @@ class FrameView:
     __slots__ = ("bound", "box", "centre", "exponent", "farthest")
 
     def __init__(self, frame: NDArray[np.float64]) -> None:
+        """Name the rows: centre; exponent and two largest coordinates; corners of the box."""
         self.centre = frame[0]
         self.exponent = int(frame[1, 0])
         self.farthest, self.bound = float(frame[1, 1]), float(frame[1, 2])
@@ -75,8 +76,12 @@ class FrameView:
 def local_frame(
     lower: NDArray[np.float64], upper: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the first two rows of the frame of boxes with corners (n, 3), and their bounds."""
-    # The bounds are the lower and upper corner of all boxes, (2, 3); NaN if there are none.
+    """Return (frame, bounds), both (2, 3), of boxes with corners (n, 3).
+
+    The frame has the centre, then the exponent of the scale, and the largest absolute coordinates
+    in the world and in local coordinates. The bounds are the corners of the box around all boxes;
+    they are NaN if there are none.
+    """
     frame = np.zeros((2, 3))
     if len(lower) == 0:
         return frame, np.full((2, 3), np.nan)
@@ -85,7 +90,8 @@ def local_frame(
     frame[0] = 0.5 * bounds[0] + 0.5 * bounds[1]
     half = (0.5 * bounds[1] - 0.5 * bounds[0]).max()
     # Scale the half extent to [0.5, 1): local coordinates are at most 1, also after the centre has
-    # been rounded, or below 16 where the exponent is clamped.
+    # been rounded. The exponent is clamped so that 2**k and 2**-k are normal doubles: where it is,
+    # local coordinates are below 16.
     k = -int(np.frexp(half)[1]) if half > 0.0 else 0
     k = min(max(k, -1020), 1020)
     frame[1] = k, np.abs(bounds).max(), max(1.0, float(np.ldexp(half, k)) * (1.0 + 2.0**-20))

@@ -51,8 +51,8 @@ TRIPLES, INVERSES = _corners()
 
 @entry
 def mark_used(points, faces, used):
-    """Set used[v] for the vertices v of faces with finite vertices; return their number."""
-    # `used` is False at first.
+    """Set used[v] for the vertices v of faces with three finite vertices; return their number."""
+    # `used` is False at first, and a vertex counts once, also if a face has it twice.
     count = 0
     for i in range(len(faces)):
         a, b, c = np.int64(faces[i, 0]), np.int64(faces[i, 1]), np.int64(faces[i, 2])
@@ -64,11 +64,11 @@ def mark_used(points, faces, used):
 
 @entry
 def _find_extremes(points, used, centre, scale, extremes):
-    """Write the largest dot product of any used point with each of PLANES to `extremes`, (26,).
+    """Write the largest dot product of the used points with each of PLANES to `extremes`, (26,).
 
-    Points are taken relative to `centre`, times `scale`.
+    Points are taken relative to `centre`, times `scale`, three factors.
     """
-    # The sums are the dot products with AXES, in their order.
+    # The sums are the dot products with AXES; the other 13 planes have the opposite normals.
     extremes[:] = -INF
     for i in range(len(points)):
         if used[i]:
@@ -88,7 +88,7 @@ def polytope(
     points: NDArray[np.float64], used: NDArray[np.bool_], bounds: NDArray[np.float64],
     max_count: int,
 ) -> NDArray[np.float64] | None:  # fmt: skip
-    """Return the vertices (k, 3) of a polytope around the used points.
+    """Return the vertices (k, 3) of a polytope, cut by PLANES, around the points that are `used`.
 
     At least one point is used, and all used points are finite and within `bounds`, lower and upper
     corner (2, 3). Vertices are wrong by 2**-52 of the largest coordinate. None is returned if there
@@ -101,6 +101,7 @@ def polytope(
     scale = np.where(half > 0.0, np.ldexp(1.0, -power), 1.0)
     extremes = np.empty(len(PLANES))
     _find_extremes(*map(kernel_input, (points, used, centre, scale)), extremes)
+    # Moved outward, so that the hull of the rounded vertices contains all points.
     offsets = extremes + MARGIN * np.abs(PLANES).sum(axis=1)
     # The points in which three planes meet; vertices are those beyond no other plane.
     found = np.einsum("nij,nj->ni", INVERSES, offsets[TRIPLES])

@@ -72,7 +72,7 @@ kind_of = inlined(lambda instanced, leaf: tree_rows.kind(row_of(instanced, leaf)
 
 @inlined
 def face_corners(points, faces, prim):
-    """Return the three vertices of face `prim`."""
+    """Return the three vertices of face `prim` of a mesh, `points` and `faces`."""
     i, j, k = vector(faces, prim)
     return vector(points, np.int64(i)), vector(points, np.int64(j)), vector(points, np.int64(k))
 
@@ -100,27 +100,28 @@ def instanced_corners(instanced, code):
 
 @inlined
 def is_mirrored(instanced, leaf):
-    """Return whether the map of a tree is a reflection, which swaps fronts and backs."""
+    """Return whether the map of the tree in row `leaf` is a reflection: it swaps front and back."""
     return peek(instanced.transforms, leaf * TRANSFORM_SIZE + MIRRORED) != 0.0
 
 
 @inlined
 def _local_component(transforms, at, v):
-    """Return v times a row, beginning at `at`, of a 3 x 3 matrix that is stored by columns."""
+    """Return the product of v and the row of a 3 x 3 matrix that begins at transforms[at]."""
+    # Matrices are stored by columns, so the row's numbers are 3 apart.
     a, b, c = peek(transforms, at), peek(transforms, at + 3), peek(transforms, at + 6)
     return a * v[0] + b * v[1] + c * v[2]
 
 
 @inlined
 def local_direction(transforms, at, v):
-    """Return vector v of the TLAS in a tree's frame; `at` is where its local transform begins."""
+    """Return the vector v of the TLAS's frame in a tree's, by the map from transforms[at] on."""
     x, y = _local_component(transforms, at, v), _local_component(transforms, at + 1, v)
     return x, y, _local_component(transforms, at + 2, v)
 
 
 @inlined
 def local_point(transforms, at, p):
-    """Return point p of the TLAS in a tree's frame; `at` is where its local transform begins."""
+    """Return the point p of the TLAS's frame in a tree's, by the map from transforms[at] on."""
     x, y, z = local_direction(transforms, at, p)
     at += COLUMNS + 9  # the fourth column, the translation
     return x + peek(transforms, at), y + peek(transforms, at + 1), z + peek(transforms, at + 2)
@@ -128,8 +129,8 @@ def local_point(transforms, at, p):
 
 @kernel
 def instanced_interval(instanced, code, o, d):
-    """Return (hit, near, far) of the line of a ray (o, d) in an instanced box, oriented or not."""
-    # The line is inside for t in near..far, if it hits; `code` is the box's.
+    """Return (hit, near, far) of the line of a ray (o, d) in the instanced box with a code."""
+    # The line is inside the box, oriented or not, for t in near..far, if it hits.
     stay_outlined()
     leaf, tree = leaf_of(code), row_of(instanced, leaf_of(code))
     rows = rows_of(instanced.inverses, leaf * MAP_SIZE)
@@ -155,12 +156,13 @@ def instanced_capsule(instanced, code):
 @kernel
 def instanced_round(instanced, code, o, d):
     """Return (hit, near, far) of the line of a ray (o, d) in an instanced sphere or capsule."""
+    # The line is inside for t in near..far, if it hits.
     stay_outlined()
     return shapes.round_interval(*instanced_capsule(instanced, code), o, d)
 
 
 def primitives_class(tree: Any) -> type:
-    """Return the class of primitives, by Numba's type of them or of their tree."""
+    """Return the class of primitives, given Numba's type of them or of their tree."""
     # Only the type of a tree has the field `primitives`.
     kinds = dict(zip(tree.fields, tree.types, strict=True))
     return kinds.get("primitives", tree).instance_class  # type: ignore[no-any-return]
@@ -175,7 +177,7 @@ def one_of_two(
     def choose(kind: Any, *_: Any) -> Any:
         return second if takes_second(kind) else first
 
-    # Numba requires the parameters of the functions that it returns.
+    # Numba requires that `choose` has the parameters of the functions that it returns.
     choose.__signature__ = signature(first)  # type: ignore[attr-defined]
     return by_type(inline=True)(choose)
 
@@ -198,8 +200,8 @@ def named_codes(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:  # fmt: skip
     """Return (instances, leaves, ids) of codes (n,), or of codes[rows] if `rows` are given.
 
-    All three are -1 for the code -1. The row -1 is the last one: where rows may be -1, the last
-    code must be -1. `owners` has the instance of each leaf.
+    All three are -1 for the code -1. `owners` has the instance of each leaf. A row of -1 stands for
+    the last code, which callers with such rows have set to -1.
     """
     n = len(codes if rows is None else rows)
     owner, leaf, prim = (np.empty(n, np.int32) for _ in range(3))

@@ -59,7 +59,7 @@ def _reach_of(low, high, origin, s):
 
 @entry
 def valid_boxes(boxes, ids, bounds):
-    """Write the ids and the bounds (2, 3) of the finite, not empty boxes; return their number."""
+    """Write ids and bounds (2, 3) of boxes that are finite and not empty; return their number."""
     count, low, high = 0, (INF, INF, INF), (-INF, -INF, -INF)
     for i in range(len(boxes)):
         if _is_box(boxes, i):
@@ -74,8 +74,11 @@ def valid_boxes(boxes, ids, bounds):
 
 @entry
 def find_lanes(blocks, ids, parents, lanes):
-    """Write the position of each node as a child to `parents`, and of each box to `lanes`."""
-    # Both are -1 for those that are no child: the root, and boxes in no leaf.
+    """Write the position, as a child, of each node to `parents`, and of each box to `lanes`.
+
+    Positions are those in the nodes `blocks`; they are -1 for the root and for boxes in no leaf.
+    `ids` has the box of each leaf.
+    """
     parents[:] = -1
     lanes[:] = -1
     for number in range(wide_nodes.node_count(blocks) * WIDTH):
@@ -92,7 +95,8 @@ def find_lanes(blocks, ids, parents, lanes):
 def _update_frame(frame, figures, blocks, is_new):
     """Write the root's box, and bounds for error margins, to the frame; return whether it fits.
 
-    The result is REFITTED, always for a tree that `is_new`, or OUTGROWN.
+    The result is OUTGROWN if boxes have become too large or too small for the frame, or else
+    REFITTED, as always for a tree that `is_new`: then its largest coordinate is set in `figures`.
     """
     low, high = wide_nodes.node_box(blocks, np.int64(0))
     reach, half = 0.0, 0.0
@@ -110,10 +114,11 @@ def _update_frame(frame, figures, blocks, is_new):
 
 @entry
 def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, is_new):
-    """Refit all nodes, the last first, and order their children; return REFITTED or OUTGROWN.
+    """Refit all nodes of `blocks`, and order their children; return REFITTED or OUTGROWN.
 
     It is OUTGROWN if the tree must be rebuilt: because a box has become valid or invalid, or the
-    boxes have outgrown the frame, which a tree that `is_new` never has. All FIGURES are set.
+    boxes have outgrown the frame, which a tree that `is_new` never has. `lanes` and `parents` have
+    the positions in `blocks` of boxes and nodes, -1 for none. All FIGURES are set.
     """
     low, high = (INF, INF, INF), (-INF, -INF, -INF)
     for i in range(len(lanes)):
@@ -130,6 +135,7 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, is_new):
         return OUTGROWN
     figures[FARTHEST] = _reach_of(low, high, ORIGIN, 1.0)
     total = 0.0
+    # Children before parents, as they have higher numbers.
     for node in range(wide_nodes.node_count(blocks) - 1, -1, -1):
         for c in range(WIDTH):
             at = wide_nodes.node_at(node) + c
@@ -141,7 +147,6 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, is_new):
                 total += wide_nodes.half_area_of(near, far)
         order_node(blocks, node)
         if node > 0:
-            # The boxes of its children are set, for nodes come after their parents.
             near, far = wide_nodes.node_box(blocks, node)
             wide_nodes.set_child_box(blocks, parents[node], near, far)
             total += wide_nodes.half_area_of(near, far)
@@ -151,10 +156,11 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, is_new):
 
 @entry
 def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
-    """Set boxes `rows` to `moved` (k, 6) and refit the nodes above them.
+    """Set boxes[rows] to `moved` (k, 6) and refit the nodes of `blocks` above them.
 
     Returns REFITTED, or OUTGROWN if the tree must be rebuilt; then the nodes are not all refitted.
-    The sum of areas and the bounds in `figures` follow the boxes.
+    `lanes` and `parents` have the positions in `blocks` of boxes and nodes, -1 for none. The sum of
+    areas and the largest world coordinate in `figures` are updated.
     """
     answer = REFITTED
     origin, s = centre(frame), scale(frame)
@@ -171,6 +177,7 @@ def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
         if at < 0 or answer != REFITTED:
             continue
         low, high = read_box(moved, j)
+        # The box must fit the frame, or local coordinates could overflow.
         if not _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]:
             answer = OUTGROWN
             continue

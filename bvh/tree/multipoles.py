@@ -46,8 +46,8 @@ RULE = kernel_input(np.array(_ROWS))
 
 @inlined
 def _mirror(re, im, order):
-    """Fill in the degrees -m of an order by those of degree m, (-1)**m times the conjugate."""
-    # `re` and `im` are the real and imaginary parts of all slots.
+    """Set the harmonics of degree -m of an order: those of degree m, conjugated, times (-1)**m."""
+    # `re` and `im` are the real and imaginary parts of all slots; l (l + 1) + m is that of order l.
     middle, factor = order * (order + 1), -1.0
     for m in range(1, order + 1):
         re[middle - m], im[middle - m] = factor * re[middle + m], -factor * im[middle + m]
@@ -56,7 +56,10 @@ def _mirror(re, im, order):
 
 @kernel
 def regular(x, y, z, re, im):
-    """Write the regular harmonics of orders below ORDER at (x, y, z): parts `re` and `im`."""
+    """Write the regular harmonics of orders below ORDER at (x, y, z) to `re` and `im`.
+
+    These are real and imaginary parts; order l and degree m are in slot l (l + 1) + m.
+    """
     # (l**2 - m**2) R_lm = (2 l - 1) z R_(l-1)m - r**2 R_(l-2)m, and
     # 2 l R_ll = (x + i y) R_(l-1)(l-1); `at`, `below` and `under` are slots of l, l - 1 and l - 2.
     square = x * x + y * y + z * z
@@ -98,7 +101,8 @@ def add_shifted(part, top, away, total):
     """Add the multipoles of a part, moved to another centre, to those of `total`, both (2, SLOTS).
 
     The part has orders up to `top`. `away` are the regular harmonics of the vector from the new
-    centre to the old one. Negative degrees of `total` are left to `complete`.
+    centre to the old one. Rows are real and imaginary parts; order l and degree m are in slot
+    l (l + 1) + m. Negative degrees of `total` are left to `complete`.
     """
     for order in range(1, ORDER + 1):
         for m in range(order + 1):
@@ -118,7 +122,7 @@ def add_shifted(part, top, away, total):
 
 @inlined
 def complete(total):
-    """Fill in the negative degrees of multipoles (2, SLOTS) by the positive ones."""
+    """Compute the negative degrees of multipoles (2, SLOTS) from the positive ones, in place."""
     for order in range(1, ORDER + 1):
         _mirror(total[0], total[1], order)
 

@@ -61,11 +61,12 @@ def tree_nodes(arrays: TreeArrays) -> TreeNodes:
     # Row 0 is the root, and the children of wide node i are the rows begins[i]..ends[i].
     ends = np.cumsum(used.sum(axis=1)) + 1
     begins = ends - used.sum(axis=1)
-    # The number of ids before each row of ids.
+    # The number of primitives before each row of ids, and at the end of all.
     before = np.concatenate([[0], np.cumsum((ids >= 0).sum(axis=1))])
     # The code of an inner child is the number of its wide node.
     leaf, child = view.leaf[used], np.where(view.inner, view.codes, 0)[used]
     begin, end = begins[child], ends[child]
+    # Leaves refer to primitives: those in `count` rows of ids from the row `first` on.
     first, count = rows_of(view.codes[view.leaf])
     begin[leaf], end[leaf] = before[first], before[first + count]
     boxes = np.moveaxis(view.boxes, 1, 2)[used].astype(np.float64)

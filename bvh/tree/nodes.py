@@ -41,7 +41,7 @@ class Nodes(NamedTuple):
 def local_boxes(
     lower: NDArray[np.float64], upper: NDArray[np.float64], frame: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    """Return boxes, given by world corners (n, 3), in a local frame, rounded outward, (n, 6)."""
+    """Return boxes (n, 6) in a local frame, rounded outward, of boxes with world corners (n, 3)."""
     boxes = np.empty((len(lower), 6), np.float32)
     _local_boxes(lower, upper, kernel_input(frame), boxes)
     return boxes
@@ -49,7 +49,7 @@ def local_boxes(
 
 @inlined
 def above(x):
-    """Return the float32 next above x, or SMALLEST_PLANE where abs(x) is less than that."""
+    """Return the float32 next above the float32 x; SMALLEST_PLANE if abs(x) is less than that."""
     # Smaller planes would make products with denormal numbers, which are slow.
     smallest = np.float32(SMALLEST_PLANE)
     return smallest if abs(x) < smallest else next_above(x)
@@ -57,7 +57,7 @@ def above(x):
 
 @inlined
 def local_box(low, high, middle, s):
-    """Return corners (low, high), relative to `middle` and times s, rounded outward to float32."""
+    """Return corners of the box (low, high) relative to `middle`, times s, rounded outward."""
     # Lower coordinates are negated, so that `above` rounds them down. As rounding keeps the order
     # of numbers, the local box of a union of boxes is the union of their local boxes.
     return (
@@ -76,7 +76,7 @@ def local_box(low, high, middle, s):
 
 @entry
 def _local_boxes(lower, upper, frame, boxes):
-    """Write the local boxes, rounded outward, of the boxes with corners `lower` and `upper`."""
+    """Write to `boxes` (n, 6) the local boxes of the boxes with corners `lower` and `upper`."""
     middle, s = centre(frame), scale(frame)
     for i in range(len(boxes)):
         low, high = local_box(vector(lower, i), vector(upper, i), middle, s)

@@ -37,14 +37,14 @@ _numbers, _lanes, _ = rows(np.float32, *range(0, BOX_SIZE, WIDTH))
 
 @inlined
 def node_boxes(boxes, node):
-    """Return (centre, h0, h1, h2) of the boxes of a node's children, as vectors of lanes."""
+    """Return (centre, h0, h1, h2) of the boxes of a node's children, in lanes; h are half axes."""
     v = _lanes(boxes, node * BOX_SIZE, WIDTH)
     return v[:3], v[3:6], v[6:9], v[9:]
 
 
 @inlined
 def one_box(boxes, child):
-    """Return (centre, h0, h1, h2) of the box of a child, of the number node * WIDTH + lane."""
+    """Return (centre, h0, h1, h2), h half axes, of the box of child number node * WIDTH + lane."""
     v = _numbers(boxes, child // WIDTH * BOX_SIZE + child % WIDTH)
     return v[:3], v[3:6], v[6:9], v[9:]
 
@@ -82,7 +82,10 @@ def _measure(data, groups, parents, axes, ends):
 
 
 def oriented_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
-    """Return the oriented boxes of all nodes of a tree over triangles, flat (see above)."""
+    """Return the oriented boxes of all nodes of a tree over triangles, in one flat array.
+
+    A node has twelve rows, with a lane for each child: centre (x y z) and three half axes.
+    """
     lanes = lanes_of(arrays.nodes.data)
     nodes, bound = len(lanes.codes), FrameView(arrays.frame).bound
     # The nodes of each level, from the root down.
@@ -92,7 +95,8 @@ def oriented_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
         node = levels[-1][node]
         levels.append(lanes.codes[node, lane].astype(np.int64))
         parents[levels[-1]] = node * WIDTH + lane
-    # The moments of each child: of a leaf, the sum over its groups; of a node, over its children.
+    # The moments of each child: of a leaf, the sum over its `many` groups from `first` on; of a
+    # node, the sum over its children, the lowest level first.
     sums = np.zeros((nodes, WIDTH, 10))
     first, many = rows_of(lanes.codes[lanes.leaf])
     moments = _moments(arrays)
@@ -117,7 +121,8 @@ def oriented_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
 
 
 def plain_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
-    """Return the nodes' own boxes, along the axes of the frame, in the form of `oriented_boxes`."""
+    """Return the nodes' own boxes, along the axes of the frame, as centres and half axes, flat."""
+    # The result has the form of that of `oriented_boxes`.
     lanes, bound = lanes_of(arrays.nodes.data), FrameView(arrays.frame).bound
     box = lanes.boxes.astype(float).transpose(0, 2, 1).reshape(-1, 6)
     used = (lanes.inner | lanes.leaf).ravel()
@@ -152,6 +157,8 @@ def _moments(arrays: TreeArrays) -> NDArray[np.float64]:
     groups = arrays.groups.reshape(-1, ROWS, WIDTH)[:, : E2 + 3].transpose(1, 0, 2)
     ax, ay, az, ux, uy, uz, vx, vy, vz = np.ascontiguousarray(groups, np.float64)
     n = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
+    # Twice the area; 0 in unused lanes. With it, the integral of x over a triangle is a third of
+    # the sum over vertices, that of x y a twelfth of (the sum of products + the product of sums).
     weight = np.sqrt(n[0] * n[0] + n[1] * n[1] + n[2] * n[2]) * (arrays.nodes.ids >= 0)
     first = (ax, ax + ux, ax + vx), (ay, ay + uy, ay + vy), (az, az + uz, az + vz)
     total = [p + q + r for p, q, r in first]
@@ -165,8 +172,8 @@ def _moments(arrays: TreeArrays) -> NDArray[np.float64]:
 
 def _axes(sums: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the principal axes of surfaces, (n, 3, 3), as rows; those of the frame for none."""
-    # `sums` (n, 10) are the moments of the surfaces, as by `_moments`.
-    # Divided by the area, the moments are means; `spread` is the covariance of surface points.
+    # `sums` (n, 10) are moments: area, x, y, z, xx, xy, xz, yy, yz and zz. Divided by the area,
+    # they are means; `spread` is the covariance matrix of surface points.
     with np.errstate(all="ignore"):
         mean = sums[:, 1:4] / sums[:, :1]
         spread = sums[:, [4, 5, 6, 5, 7, 8, 6, 8, 9]].reshape(-1, 3, 3) / sums[:, :1, None]

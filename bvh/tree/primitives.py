@@ -48,7 +48,7 @@ Primitives = Triangles | Boxes | Obbs | Spheres | Capsules | Custom
 
 @pointers_of(Custom)
 def _custom_pointers(arrays):
-    """Return `Custom` with a pointer to its boxes, and data that counts no references."""
+    """Return a `Custom` with a pointer to its boxes, and with data that counts no references."""
     return Custom(pointer(arrays.points), arrays.intersect, borrowed(arrays.data))
 
 
@@ -73,7 +73,8 @@ def arrays_of(primitives: Primitives | Instanced) -> list[NDArray[Any]]:
 
 @by_type(inline=True)
 def corners(triangles, prim):
-    """Return the three vertices of a triangle, in a scene in world coordinates."""
+    """Return the three vertices of triangle `prim`; in a scene, by its code, in the world."""
+    # Called with Numba's types; a call compiles to the function returned, as in others `by_type`.
     if triangles.instance_class is Instanced:
         return lambda triangles, prim: instanced.instanced_corners(triangles, prim)
     return lambda triangles, prim: instanced.face_corners(triangles.points, triangles.faces, prim)
@@ -81,13 +82,18 @@ def corners(triangles, prim):
 
 def _intersect_triangle(primitives, prim, o, d, scaled, t_min, t_max, cull):
     """Return (t, side) where a ray meets triangle `prim` of a tree, or side MISS."""
+    # `scaled` is `scaled_ray` of the ray; `cull` is the side that is not hit, 0 for none.
     return _intersect_corners(corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
 
 
 @inlined
 def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
-    """Return (t, side) where a ray meets a triangle of three vertices, or side MISS."""
-    # As by `triangles.scaled_ray`: the scaled direction, a bound of underflow, and two exponents.
+    """Return (t, side) where a ray meets a triangle of three vertices, or side MISS.
+
+    `cull` is the side that is not hit, 0 for none.
+    """
+    # Of `triangles.scaled_ray`: d times a power of two, so that side tests do not overflow; a bound
+    # of what underflows in them; the exponents of the largest coordinate and of d.
     d_scaled, floor, e, k = scaled
     side, vertex = sides(o, d, d_scaled, floor, vertices)
     if side == MISS or side == cull:
@@ -97,10 +103,10 @@ def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
 
 
 def _shape_test(shape):
-    """Return the function that `intersect` compiles to for a kind of shapes, a class of `Shape`.
+    """Return the function that `intersect` compiles to for `shape`, a subclass of `Shape`.
 
     A ray that starts inside hits the surface of a hollow shape, and a solid one at t_min. Solid
-    shapes are not culled. `scaled` is for triangles alone.
+    shapes are not culled. The argument `scaled` is unused: it is for triangles alone.
     """
     interval = shape.interval
     if shape.hollow:
@@ -113,7 +119,8 @@ def _shape_test(shape):
 
 
 def _intersect_instanced(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    """Return (t, side) where a ray meets a primitive of a scene, by its code, or side MISS."""
+    """Return (t, side) where a ray meets the primitive of a scene with code `prim`, or MISS."""
+    # `scaled` and `cull` are as in `intersect`; solid shapes use neither.
     kind = instanced.kind_of(primitives, instanced.leaf_of(prim))
     if kind == TRIANGLES:
         return _intersect_corners(corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
@@ -137,6 +144,7 @@ def _call_user(function, prim, o, d, t_min, t_max, data):
 
 def _intersect_custom(primitives, prim, o, d, scaled, t_min, t_max, cull):
     """Return (t, side) by a user's test: FRONT for all hits, none of which is culled, or MISS."""
+    # `scaled` and `cull` are unused: all functions of `intersect` take them.
     t, _, _ = _call_user(primitives.intersect, prim, o, d, t_min, t_max, primitives.data)
     # A NaN fails here, as a miss does.
     return t, (FRONT if t_min <= t <= t_max and abs(t) < INF else MISS)
@@ -144,9 +152,11 @@ def _intersect_custom(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 @inlined
 def _solid_hit(interval, t_min, t_max):
-    """Return (t, side) where a ray meets a solid shape; `interval` is (hit, near, far) of its line.
+    """Return (t, side) where a ray meets a solid shape, for t in t_min..t_max.
 
-    A ray that starts inside the shape meets it at t_min, on the side BACK. A miss is (inf, MISS).
+    `interval` is (hit, near, far): whether the ray's line meets the shape, and then the t at which
+    it enters and leaves. A ray that starts inside the shape meets it at t_min, on the side BACK. A
+    miss is (inf, MISS).
     """
     hit, near, far = interval
     if not hit or near > t_max or far < t_min:
@@ -158,8 +168,9 @@ def _solid_hit(interval, t_min, t_max):
 def _surface_hit(interval, t_min, t_max, cull):
     """Return (t, side) where a ray first crosses the surface of a shape in t_min..t_max.
 
-    `interval` is (hit, near, far) of the ray's line in the shape. If `cull` is FRONT, only leaving
-    the shape counts; if it is BACK, only entering it. A miss is (inf, MISS).
+    `interval` is (hit, near, far): whether the ray's line meets the shape, and then the t at which
+    it enters and leaves. If `cull` is FRONT, only leaving the shape counts; if it is BACK, only
+    entering it. A miss is (inf, MISS).
     """
     hit, near, far = interval
     if hit and cull != FRONT and t_min <= near <= t_max:
@@ -207,7 +218,8 @@ def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):
 @by_type()
 def weights(primitives, prim, o, d, scaled, t_min, t_max):
     """Return (u, v) of a hit: weights of v1 and v2 of a triangle, or of a user's test; else NaN."""
-    # Arguments are as in `intersect`; the ray must hit primitive `prim`. `scaled` is unused.
+    # The ray (o, d) must hit primitive `prim` in t_min..t_max. `scaled` is unused: it gives this
+    # function the arguments of `intersect`.
     return {
         Triangles: _triangle_weights, Custom: _custom_weights, Instanced: _instanced_weights
     }.get(
@@ -229,8 +241,9 @@ def corner_at(vertices, point):
 
 @by_type()
 def distance_of(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    """Return t of a hit of a ray on a primitive, which it must hit; arguments as in `intersect`."""
-    # A triangle that is known to be hit needs no test of its edges.
+    """Return t where a ray hits primitive `prim`, which it must hit; arguments: see `intersect`."""
+    # A triangle that is known to be hit needs no test of its edges. `scaled` ends with exponents
+    # that `distance` takes; NO_VERTEX: it is not known that the ray passes through a vertex.
     if primitives.instance_class is Triangles:
         return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: distance(
             o, d, scaled[2], scaled[3], corners(primitives, prim), NO_VERTEX
@@ -242,10 +255,8 @@ def distance_of(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 @by_type()
 def meets(primitives, prim, point):
-    """Return whether a point is a vertex of a primitive, in a tree over triangles or in a scene.
-
-    It is False for a scene's other primitives.
-    """
+    """Return whether a point is a vertex of triangle `prim`; False for other primitives."""
+    # `prim` is an id in a tree over triangles, or a code in a scene.
     if primitives.instance_class is Triangles:
         return lambda primitives, prim, point: (
             corner_at(corners(primitives, prim), point) != NO_VERTEX

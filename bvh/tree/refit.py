@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of, vector
 from bvh.runtime import simd
-from bvh.runtime.arguments import aligned, kernel_input, owned
+from bvh.runtime.arguments import kernel_input, owned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
+from bvh.runtime.memory import aligned
 from bvh.runtime.simd import WIDTH, peek
 from bvh.runtime.threads import Progress, copied, share
 from bvh.tree import frame as frames
@@ -32,11 +33,12 @@ CHUNK, LEAST, POINTS_AT_ONCE = 512, 64, 1 << 14
 
 @entry
 def _fit(triangles, corners, rows, frame, begin, end, data, groups, is_done):
-    """Set the boxes of leaves of nodes begin..end; finish nodes whose descendants are among these.
+    """Set the boxes of leaves of nodes begin..end, and finish those with all descendants there.
 
-    A finished node has the boxes of all its children and visiting orders, and `is_done` is True.
-    Primitives are `triangles`, whose `groups` are filled, or else boxes with `corners`, (lower,
-    upper) of (n, 3); the other argument is None. `rows` and `data` are those of `WideNodes`.
+    A finished node has the boxes of all its children and visiting orders, and `is_done` is True; it
+    is False for the other nodes begin..end. Primitives are `triangles`, whose `groups` are filled,
+    or else boxes with `corners`, (lower, upper) of (n, 3); the other argument is None. `rows` and
+    `data` are those of `WideNodes`.
     """
     centre, s, bound = frames.centre(frame), frames.scale(frame), frames.bound(frame)
     for number in range(begin * WIDTH, end * WIDTH):
@@ -59,7 +61,7 @@ def _fit(triangles, corners, rows, frame, begin, end, data, groups, is_done):
         if low[0] < INF:
             near, far = local_box(low, high, centre, s)
         wide_nodes.set_child_box(data, at, near, far)
-    # Children come after their parents.
+    # Children before their parents, as they have higher numbers.
     for node in range(end - 1, begin - 1, -1):
         done = True
         for c in range(WIDTH):
@@ -85,7 +87,8 @@ def _bound_and_order(data, node):
 
 @entry
 def _fit_others(data, is_done, root):
-    """Finish the nodes that are not `is_done` by `_fit`; write the root's box to `root` (2, 3)."""
+    """Finish the nodes that `_fit` has left, with `is_done` False; write the root's box (2, 3)."""
+    # Children before their parents, as they have higher numbers.
     for node in range(len(is_done) - 1, -1, -1):
         if not is_done[node]:
             _bound_and_order(data, node)
@@ -119,7 +122,12 @@ def _fill_empty(data, root, corner):
 
 @entry
 def _cost(data, frame):
-    """Return the SAH cost of the nodes `data`, which are not empty, as `stats.wide_cost` does."""
+    """Return the SAH cost of the nodes `data`, which are not empty.
+
+    It is the expected number of nodes and rows of ids that a ray through the root's box visits: 1
+    for the root, and for each child, or each row of a leaf, the ratio of its area to the root's. A
+    ray visits all if the root has no area.
+    """
     zeros, ones = simd.splat(np.int32(0), WIDTH), simd.splat(np.int32(1), WIDTH)
     totals, visits, none = simd.splat(0.0, WIDTH), simd.splat(0.0, WIDTH), simd.splat(0.0, WIDTH)
     for node in range(wide_nodes.node_count(data)):
@@ -132,7 +140,7 @@ def _cost(data, frame):
         x = simd.convert(high[0], 0.0) - simd.convert(low[0], 0.0)
         y = simd.convert(high[1], 0.0) - simd.convert(low[1], 0.0)
         z = simd.convert(high[2], 0.0) - simd.convert(low[2], 0.0)
-        # Boxes of unused lanes are infinite: their areas are left out below.
+        # Boxes of unused lanes are infinite: `select` leaves their areas out.
         areas = counts * (x * y + y * z + z * x)
         totals = totals + simd.select(counts > none, areas, none)
         visits = visits + counts
@@ -151,7 +159,7 @@ def cost_of(arrays: TreeArrays) -> float:
 
 @entry
 def _mark(rows, in_leaf):
-    """Set in_leaf[prim] for all primitives in leaves; `rows` are those of `WideNodes`."""
+    """Set in_leaf[prim] for all primitives in leaves; `rows` end with ids, -1 in unused lanes."""
     for row in range(len(rows)):
         for i in range(first_id(rows, row), (row + 1) * rows.shape[1]):
             prim = np.int64(peek(rows, i))
@@ -211,8 +219,9 @@ def refitted(
 
     `points` replace those of the primitives; `members` are `members_of` the tree, if they are
     known. Each leaf of a triangle that was split gets the whole box of the triangle. Triangles with
-    a vertex that is no longer finite are removed from the leaves. Raises ValueError if the shape is
-    wrong, if a primitive can be hit that is not in the tree, or if a box can no longer be hit.
+    a vertex that is no longer finite are removed from the leaves. Raises ValueError if the shape of
+    `points` is wrong, if a primitive can be hit that is not in the tree, or if a box can no longer
+    be hit.
     """
     primitives, rows, ids = arrays.primitives, arrays.nodes.rows, arrays.nodes.ids
     name = "vertices" if isinstance(primitives, Triangles) else "boxes"
@@ -224,11 +233,13 @@ def refitted(
     triangles = moved if isinstance(moved, Triangles) else None
     members = members_of(arrays) if members is None else members
     local, bounds, corners, valid = _placement(name, moved, members, threads)
+    # No primitive can be hit: return an empty tree.
     if np.isnan(bounds[0, 0]):
         none = aligned(0, np.float32)
         groups = aligned(0, arrays.groups.dtype)
         empty = TreeArrays(WideNodes(none, rows[:0]), groups, moved, np.zeros((4, 3)))
         return frozen(empty), owned(bounds)
+    # Remove the triangles that can no longer be hit.
     if valid is not None:
         rows = kernel_input(np.where((ids >= 0) & valid[ids], ids, np.int32(-1)))
     full_frame = np.vstack([local, np.zeros((2, 3))])
@@ -257,7 +268,7 @@ def _placement(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Corners | None, NDArray[np.bool_] | None]:
     """Return (frame, bounds, corners, valid) of moved primitives; raise if they cannot be refitted.
 
-    `frame` (2, 3) is that of `local_frame`, `bounds` (2, 3) is the box of all in the world.
+    `frame` (2, 3) is the local frame, and `bounds` (2, 3) the box of all primitives in the world.
     `corners` are lower and upper corners (n, 3) of each box, None for triangles. `valid` (n,) says
     which triangles can be hit; it is None if all in leaves can. `name` is for error messages.
     """
@@ -297,7 +308,7 @@ def _used_box(
     if not finite.all():
         return None
     (low, high), *others = boxes
-    # Of equal zeros with different signs the first one counts, as in one pass over all.
+    # Of zeros with different signs the first one is kept, as in one pass over all.
     for lower, upper in others:
         low, high = np.where(lower < low, lower, low), np.where(upper > high, upper, high)
     return np.stack([low, high])

@@ -47,8 +47,9 @@ def new_row(
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return the row of a tree: SIZE words with the addresses of its arrays, which must outlive it.
 
-    `nodes` are (data of nodes, ids of leaves), `bits` those of faces, `kind` is the code of the
-    primitives' kind, and `primitives` are their arrays. None stands for an array that is missing.
+    `nodes` are (data of wide nodes, ids in leaves), `bits` are the group bits of faces, `kind` is
+    the code of the primitives' kind, and `primitives` are their arrays. `lowest` and `boxes` have
+    the lowest primitive and the oriented box of each child. None stands for a missing array.
     """
     row = np.zeros(SIZE, np.int64)
     row[:KIND] = addresses(*nodes, groups, frame, bits)
@@ -70,8 +71,8 @@ part = inlined(lambda row, i, like: pointer_to(peek(row, PRIMITIVES + i), like))
 
 
 def _pointer(word: int, like: object) -> Dispatcher:
-    """Return the function (row) that reads the address in a word of a row."""
-    # The address is returned as a pointer to numbers of the type of `like`.
+    """Return the function (row) -> pointer: the address in a word of a tree's row."""
+    # It is a pointer to numbers of the type of `like`.
     return inlined(lambda row: pointer_to(peek(row, word), like))
 
 

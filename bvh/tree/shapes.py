@@ -90,7 +90,7 @@ class Shape:
 
     @staticmethod
     def bounds(points: Floats) -> Bounds:
-        """Return corners (n, 3), lower and upper, of a box around each, and which can be hit."""
+        """Return (lower, upper, valid): corners (n, 3) of boxes, and which shapes can be hit."""
         # Shapes that cannot be hit, with a box that is empty or not finite, get the origin.
         lower, upper = points[:, 0:3].copy(), points[:, 3:6].copy()
         closed = np.isfinite(lower) & np.isfinite(upper) & (lower <= upper)
@@ -116,13 +116,13 @@ class Shape:
 
     @staticmethod
     def skew(points: Floats, farthest: float) -> tuple[float, float]:
-        """Return the terms (K, F) of the padding of instances (see `world_bounds`)."""
-        # They are 0 for all but oriented boxes. `farthest` is the largest coordinate of the tree.
+        """Return factors (K, F) of the padding of instances, 0 for all but oriented boxes."""
+        # They are derived in `world_bounds`. `farthest` is the largest coordinate of the tree.
         return 0.0, 0.0
 
     @classmethod
     def instances(cls, points: Floats, transform: Floats) -> Floats:
-        """Return `points` of round shapes moved by a map (3, 4), as `moved_capsule` moves them."""
+        """Return `points` of round shapes moved by an even map (3, 4), correctly rounded."""
         # The last column is the radius; ends of axes begin in column 6, after the box.
         with np.errstate(over="ignore"):
             radii = np.minimum(points[:, -1] * even_scales(transform[None]), LARGEST)
@@ -131,12 +131,12 @@ class Shape:
 
     @classmethod
     def largest_radius(cls, points: Floats) -> float:
-        """Return the largest radius of round shapes, -1 for other shapes."""
+        """Return the largest radius, the last column, of round shapes; -1 for other shapes."""
         return float(points[:, -1].max(initial=0.0)) if cls.hollow else -1.0
 
     @staticmethod
     def flaw(points: Floats) -> tuple[int, str]:
-        """Return the first row that no constructor makes, or -1, and an error with {} for it."""
+        """Return a row that no constructor makes, or -1, and an error text with {} for the row."""
         return -1, ""
 
 
@@ -154,8 +154,8 @@ class BoxShape(Shape):
     @staticmethod
     def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
         """Return the normals of the side nearest to each position, relative to the box's size."""
-        # The normal of the sides across axis k is row k of the map into the box's coordinates.
-        # There, `off` is the offset from the middle, from -1 to 1 between the sides.
+        # `rows` (n, 3, 4) map positions into the boxes' coordinates; the normal of the sides across
+        # axis k is row k. There, `off` is the offset from the middle: -1 to 1 between the sides.
         inside = (rows[:, :, :3] @ positions[:, :, None])[:, :, 0] + rows[:, :, 3]
         half = 0.5 * (points[:, 3:6] - points[:, 0:3])
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -178,7 +178,7 @@ class ObbShape(Shape):
 
     @staticmethod
     def points_of(lower: Floats, upper: Floats, transforms: ArrayLike) -> Floats:
-        """Return rows of local corners and of inverses of the matrices `transforms` (n, 4, 4)."""
+        """Return rows of local corners, and of inverses of the matrices `transforms` (n, 4, 4)."""
         matrices = reals("transforms", transforms)
         if matrices.size == 0:
             matrices = matrices.reshape(0, 4, 4)
@@ -191,7 +191,7 @@ class ObbShape(Shape):
 
     @staticmethod
     def bounds(points: Floats) -> Bounds:
-        """Return corners of boxes around oriented boxes, and which of these have finite boxes."""
+        """Return (lower, upper, valid): corners of boxes around all, and which can be hit."""
         lower, upper, valid = Shape.bounds(points)
         lower, upper = obb_bounds(lower, upper, frames_of(points))
         valid &= np.isfinite(lower).all(axis=1) & np.isfinite(upper).all(axis=1)
@@ -207,7 +207,7 @@ class ObbShape(Shape):
     @staticmethod
     def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
         """Return the normals of the sides nearest to positions in the boxes' own coordinates."""
-        # `rows` lead to the coordinates of the tree, and `maps` from there to those of the boxes.
+        # `rows` lead to the coordinates of the tree, `maps` from there to the boxes': combine both.
         maps = frames_of(points)
         shift = (maps[:, :, :3] @ rows[:, :, 3:])[:, :, 0] + maps[:, :, 3]
         rows = np.concatenate([maps[:, :, :3] @ rows[:, :, :3], shift[:, :, None]], axis=2)
@@ -215,7 +215,9 @@ class ObbShape(Shape):
 
     @staticmethod
     def skew(points: Floats, farthest: float) -> tuple[float, float]:
-        """Return (K, F) of `world_bounds` by the maps of the boxes; infinity if they overflow."""
+        """Return the padding's factors (K, F); infinity if they overflow."""
+        # With the linear parts R of the maps, K is the largest row sum of abs(R**-1) abs(R); F is
+        # K * farthest plus the largest coordinate of abs(R**-1) abs(corner).
         rows = frames_of(points)
         back = np.abs(inverses(rows)[0][:, :, :3])
         with np.errstate(all="ignore"):
@@ -227,7 +229,7 @@ class ObbShape(Shape):
 
     @staticmethod
     def flaw(points: Floats) -> tuple[int, str]:
-        """Return the first row whose matrix is not finite and invertible, or -1, and an error."""
+        """Return (row, error): the first row whose matrix is not finite and invertible, or -1."""
         rows = frames_of(points)
         bad = np.asarray(~np.isfinite(rows).all(axis=(1, 2)))
         if not bad.any():
@@ -255,7 +257,7 @@ def _around(lower: Floats, upper: Floats, radii: ArrayLike) -> tuple[Floats, Flo
 
 
 def _along(p: Floats, axis: Floats, positions: Floats) -> Floats:
-    """Return t (n, 1), from 0 to 1, where points p + t axis of segments are nearest positions."""
+    """Return t (n, 1) in 0..1, for which p + t axis, on a segment, is nearest to the position."""
     # `p`, `axis` and `positions` are (n, 3). A segment without length has t = 0.
     with np.errstate(all="ignore"):
         along = ((positions - p) * axis).sum(axis=1) / (axis * axis).sum(axis=1)
@@ -295,7 +297,7 @@ class SphereShape(Shape):
 
     @staticmethod
     def flaw(points: Floats) -> tuple[int, str]:
-        """Return the first row whose box is not that of its sphere, or -1, and an error."""
+        """Return (row, error): the first row whose box is not that of its sphere, or -1."""
         radii = np.where(points[:, 9] >= 0.0, points[:, 9], np.nan)
         made = SphereShape.points_of(points[:, 6:9], radii)
         return _first((made[:, :6] != points[:, :6]).any(axis=1)), "sphere {} is not in its box"
@@ -333,7 +335,7 @@ class CapsuleShape(Shape):
 
     @staticmethod
     def flaw(points: Floats) -> tuple[int, str]:
-        """Return the first row whose box is not that of its capsule, or -1, and an error."""
+        """Return (row, error): the first row whose box is not that of its capsule, or -1."""
         radii = np.where(points[:, 12] >= 0.0, points[:, 12], np.nan)
         made = CapsuleShape.points_of(points[:, 6:9], points[:, 9:12], radii)
         return _first((made[:, :6] != points[:, :6]).any(axis=1)), "capsule {} is not in its box"
@@ -346,14 +348,14 @@ HOLLOW = tuple(shape.arrays for shape in SHAPES if shape.hollow)
 
 
 def shape_of(primitives: object) -> type[Shape]:
-    """Return the kind of shapes; of a user's primitives, that of the boxes around them."""
+    """Return the class of the shapes `primitives`; for a user's primitives, that of boxes."""
     return KINDS.get(type(primitives), BoxShape)
 
 
 @inlined
 def _product_row(w, rows):
-    """Return the row w times an affine map, given by its three rows: four numbers, as w is."""
-    # Each is rounded once, from double-doubles. The fourth row of the map is (0, 0, 0, 1).
+    """Return the row w, of four numbers, times an affine map, whose fourth row is (0, 0, 0, 1)."""
+    # `rows` are the other three. Each number is rounded once, from double-doubles.
     p, q, r = rows
     _, x = rounded_dot((w[0], w[1], w[2], 0.0), (p[0], q[0], r[0]))
     _, y = rounded_dot((w[0], w[1], w[2], 0.0), (p[1], q[1], r[1]))
@@ -365,7 +367,8 @@ def _product_row(w, rows):
 @kernel
 def instanced_box_interval(is_box, points, i, rows, o, d):
     """Return (hit, near, far) of the line of a ray in an instance of box i of `points`."""
-    # `is_box` is False for an oriented box; `rows` are those of the inverse of the instance's map.
+    # The line o + t d is inside for t in near..far, if it hits. `is_box` is False for an oriented
+    # box; `rows` are those of the inverse of the instance's map.
     if is_box:
         lower, upper = read_box(points, i)
         return obb_interval(o, d, lower, upper, rows)
@@ -393,5 +396,5 @@ def moved_capsule(is_sphere, points, i, maps, at, scale):
 
 @kernel
 def round_interval(p, q, radius, o, d):
-    """Return (hit, near, far) of the line of a ray in a capsule, or in a sphere if p equals q."""
+    """Return (hit, near, far) of the line o + t d in a capsule, or in a sphere if p equals q."""
     return sphere_interval(o, d, p, radius) if p == q else capsule_interval(o, d, p, q, radius)

@@ -126,7 +126,7 @@ def stats_of(
 
 
 def wide_levels(view: Lanes) -> NDArray[np.int64]:
-    """Return the level of each wide node, (nodes,); the root is level 0."""
+    """Return the level of each wide node, (nodes,); the root is level 0. Raise for a cycle."""
     levels = np.zeros(len(view.codes), np.int64)
     # The nodes of one level after the other; an empty tree has none.
     level, nodes = 0, np.zeros(min(len(view.codes), 1), np.int64)
@@ -158,7 +158,7 @@ def wide_cost(view: Lanes, frame: NDArray[np.float64]) -> float:
 
 
 def check(arrays: TreeArrays) -> None:
-    """Raise a ValueError that names the first error in the structure of a tree."""
+    """Raise a ValueError that names the first error in the structure of a tree, if it has any."""
     lower, upper, valid = world_bounds(arrays.primitives)
     ids = np.flatnonzero(valid).astype(np.int32)
     check_wide(arrays.nodes, local_boxes(lower, upper, arrays.frame), ids)
@@ -220,7 +220,7 @@ def check_primitives(
     """
     if not np.array_equal(np.unique(prims), np.sort(ids)):
         raise ValueError("a primitive is in no leaf, or one that cannot be hit is in a leaf")
-    # One number for each pair of leaf and primitive.
+    # Each pair of leaf and primitive has a number of its own.
     if len(np.unique(owner * (int(prims.max()) + 1) + prims)) != len(prims):
         raise ValueError("a primitive is in a leaf twice")
     low, high = np.full((len(boxes), 3), np.inf), np.full((len(boxes), 3), -np.inf)

@@ -19,8 +19,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.arguments import aligned, kernel_input
+from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
+from bvh.runtime.memory import aligned
 from bvh.tree import moving_boxes
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.build import record_boxes
@@ -56,8 +57,10 @@ class Tlas:
     arrays: TreeArrays
 
     def __init__(self, boxes: NDArray[np.float64]) -> None:
+        """Build a tree over a copy of `boxes` (n, 6), lower and upper corners."""
         self._boxes = np.array(boxes, np.float64, order="C").reshape(-1, 6)
-        # Grows before and after boxes move: bounds that another thread finds meanwhile are stale.
+        # Increased before and after boxes move. Bounds are stored with the value from before they
+        # were computed, so those that another thread computes meanwhile are not used again.
         self._changes = 0
         self.rebuild()
 
@@ -67,13 +70,14 @@ class Tlas:
         boxes, ids = kernel_input(self._boxes), np.empty(len(self), np.int32)
         bounds = np.empty((2, 3))
         ids = ids[: moving_boxes.valid_boxes(boxes, ids, bounds)]
-        # The frame of the one box `bounds`, or of no box if none is valid: then [:, :0] is empty.
+        # The frame of one box, `bounds`; or of no box if none is valid: the slice is then empty.
         frame, bounds = local_frame(*bounds.reshape(2, 1, 3)[:, : len(ids)])
+        # Two halves, between which the builder moves records.
         records = np.empty((2 * len(ids), record.WIDTH), np.float32)
         record_boxes(boxes, kernel_input(ids), kernel_input(frame), records)
         binary = binned_sah.build(records, group_bits=0, max_leaf=1)
         nodes = widen(binary, 1)
-        # The bounds of the boxes, and the value of `_changes` when they were computed.
+        # The bounds of the boxes, and the value of `_changes` before they were computed.
         self._bounds = self._changes, bounds
         self._frame, self._blocks = np.vstack([frame, np.zeros((2, 3))]), nodes.data
         # A view of the corners of the root's box in the frame, which refits update.
@@ -169,7 +173,7 @@ class Tlas:
         return answer
 
     def _pays(self) -> bool:
-        """Return whether rays have lost as much time as a build takes."""
+        """Return whether a rebuild pays: rays have lost as much time as a build takes."""
         return self._lost > Tlas.seconds_a_box * len(self._boxes)
 
 

@@ -92,13 +92,14 @@ SIGN_BIT = np.int32(-(2**31))
 @inlined
 def _corner(triangles, prims, k):
     """Return the k-th vertices (x, y, z) of the triangles with ids `prims`, one in each lane."""
+    # gather(array, i, 3, k) reads element 3 i + k: column k of row i.
     v = simd.convert(simd.gather(triangles.faces, prims, 3, k), np.int64(0))
     return simd.gather_threes(triangles.points, v)
 
 
 @inlined
 def _edge(a, b, h):
-    """Return (b - a) * h / 2; both points are halved before, so that no difference overflows."""
+    """Return (b - a) * h / 2, of points: they are halved first, so that no difference overflows."""
     return vectors.scaled(vectors.minus(vectors.scaled(b, 0.5), vectors.scaled(a, 0.5)), h)
 
 
@@ -107,7 +108,7 @@ _longest = inlined(lambda e: simd.greater(abs(e[0]), simd.greater(abs(e[1]), abs
 
 @inlined
 def _put_row(groups, at, row, values, used):
-    """Store values as row `row` of the group at position `at`, with 0 in lanes not `used`."""
+    """Store values as float32 in row `row` of the group at `at`; 0 in lanes that are not `used`."""
     none = simd.splat(np.float32(0.0), WIDTH)
     values = simd.convert(values, np.float32(0.0))
     simd.store(groups, at + row * WIDTH, simd.select(used, values, none))
@@ -118,7 +119,7 @@ def pack_group(triangles, rows, c, s, extent, g, groups):
     """Fill group g with the triangles of row g of ids; return the corners of their world box.
 
     `rows` are those of `WideNodes`; `c`, `s` and `extent` are the frame's centre, scale and largest
-    local coordinate. Lower > upper if the row has no triangles.
+    local coordinate. If the row has no triangles, the corners are +inf and -inf.
     """
     at = group_at(g)
     ids = simd.load(rows, first_id(rows, g), WIDTH)
@@ -128,11 +129,12 @@ def pack_group(triangles, rows, c, s, extent, g, groups):
     if bits == 0:
         _put_unused(groups, at, ids)
         return (INF, INF, INF), (-INF, -INF, -INF)
-    # Unused lanes repeat a triangle until they are stored.
+    # Unused lanes repeat the first triangle, which adds nothing to the box.
     first = simd.lane(prims, np.int32(simd.lowest_bit(bits)))
     prims = simd.select(used, prims, simd.splat(first, WIDTH))
     v0, v1 = _corner(triangles, prims, 0), _corner(triangles, prims, 1)
     v2 = _corner(triangles, prims, 2)
+    # The upper corner is minus the lower corner of the negated vertices.
     opposite = _lower_corner(vectors.negated(v0), vectors.negated(v1), vectors.negated(v2))
     low, high = _lower_corner(v0, v1, v2), vectors.negated(opposite)
     _put_triangles(groups, at, used, ids, (v0, v1, v2), (low, high), c, s, extent)
@@ -140,7 +142,11 @@ def pack_group(triangles, rows, c, s, extent, g, groups):
 
 
 def _put_compact(groups, at, used, ids, corners, box, c, s, extent):
-    """Fill the compact group at `at` with triangles (arguments: see `_put`); `extent` is unused."""
+    """Fill the compact group at `at` with triangles, whose vertices (v0, v1, v2) are `corners`.
+
+    Lanes that are not `used` have the corners of a used one. `box` are the corners of the box of
+    all. All are world coordinates; c and s are the frame's centre and scale. `extent` is unused.
+    """
     v0, v1, v2 = corners
     local = _local(v0, c, s), _local(v1, c, s), _local(v2, c, s)
     compact_groups.put(groups, at, used, ids, local, _local(box[0], c, s), _local(box[1], c, s))
@@ -150,10 +156,10 @@ _local = inlined(lambda v, c, s: vectors.scaled(vectors.minus(v, c), s))
 
 
 def _put(groups, at, used, ids, corners, box, c, s, extent):
-    """Fill the group at `at` with triangles, by their vertices relative to c, times s.
+    """Fill the group at `at` with triangles, whose vertices (v0, v1, v2) are `corners`.
 
-    Lanes that are not `used` have the `corners` (v0, v1, v2) of a used one. `extent` is the largest
-    local coordinate. `box`, the corners of the triangles' box, is for compact groups alone.
+    Lanes that are not `used` have the corners of a used one. c, s and `extent` are the frame's
+    centre, scale and largest local coordinate. `box` is for compact groups alone.
     """
     v0, v1, v2 = corners
     e1, e2 = _edge(v0, v1, 2.0 * s), _edge(v0, v2, 2.0 * s)
@@ -164,7 +170,7 @@ def _put(groups, at, used, ids, corners, box, c, s, extent):
         _put_row(groups, at, E2 + axis, e2[axis], used)
     sums = abs(e1[0]) + abs(e1[1]) + abs(e1[2]) + abs(e2[0]) + abs(e2[1]) + abs(e2[2])
     longest = simd.greater(_longest(e1), _longest(e2))
-    # Covers the rounding of both sizes; the top of this file derives their other constants.
+    # Covers the rounding of tolerance and size, whose formulas the top of this file derives.
     up = 1.0 + 2.0**-20
     tolerance = sums * (longest * (0.5 / extent) + 1.0) * up + 2.0**-100
     products = (
@@ -197,7 +203,7 @@ _put_unused = _by_kind(_put_all_unused, compact_groups.put_unused.py_func)
 
 @inlined
 def _lower_corner(a, b, c):
-    """Return the lower corner (x, y, z) of all triangles, whose vertices a, b and c are lanes."""
+    """Return the lower corner of all triangles; a, b and c are vertices (x, y, z) in lanes."""
     x, y, z = simd.lesser(b[0], c[0]), simd.lesser(b[1], c[1]), simd.lesser(b[2], c[2])
     x, y, z = simd.lesser(a[0], x), simd.lesser(a[1], y), simd.lesser(a[2], z)
     return simd.lowest(x), simd.lowest(y), simd.lowest(z)
@@ -205,11 +211,11 @@ def _lower_corner(a, b, c):
 
 @entry
 def pack_triangles(points, faces, rows, frame, begin, end, groups):
-    """Fill groups begin..end with the triangles whose ids are in the same `rows` of `WideNodes`."""
+    """Fill groups begin..end: group g with the triangles of row g of `rows` (see `WideNodes`)."""
     c, s, extent = centre(frame), scale(frame), bound(frame)
     triangles = Triangles(points, faces)
     for g in range(begin, end):
-        # Prefetch the faces of two groups ahead.
+        # Prefetch the faces of two groups ahead. Face 0 stands for the id -1 of unused lanes.
         later = first_id(rows, min(g + 2, end - 1))
         for i in range(WIDTH):
             face = 3 * max(np.int64(simd.peek(rows, later + i)), 0)
@@ -244,9 +250,12 @@ def group_normal(groups, at):
 
 
 def _load_group(groups, group):
-    """Return (v0, e1, e2, normal, tolerance, size, grain) of a group's triangles, in lanes."""
-    # Tolerance and size are for the error bounds above. The grain is the part of the tolerance that
-    # nearer origins do not reduce: 0 here, as only the grid of compact groups causes one.
+    """Return (v0, e1, e2, normal, tolerance, size, grain) of a group's triangles, in lanes.
+
+    Error bounds are proportional to the tolerance for the edge test, to the size for the distance.
+    The grain is the part of the tolerance that nearer origins do not reduce.
+    """
+    # The grain is 0 here, as only the grid of compact groups causes one.
     at = group_at(group)
     e1, e2 = group_edges(groups, at)
     return (
@@ -256,7 +265,10 @@ def _load_group(groups, group):
 
 
 def _load_compact(groups, group):
-    """Return (v0, e1, e2, normal, tolerance, size, grain) of a compact group, in lanes."""
+    """Return (v0, e1, e2, normal, tolerance, size, grain) of a compact group, in lanes.
+
+    The last three are as in `_load_group`: factors of error bounds.
+    """
     v0, e1, e2, used, step = compact_groups.corners_of(groups, group_at(group))
     n = cross(e1, e2)
     tolerance, size, grain = compact_groups.bounds_of(e1, e2, n, used, step)
@@ -298,6 +310,7 @@ def test_edges(o, d, v0, e1, e2, n, margin):
     bounds the error of the test. c is v0 - o, and den = d . n for the normals n. A negative margin,
     of an unused lane, clears the first mask, but sets the second: combine both.
     """
+    # u, v and w are the barycentric weights of the hit times den, so inside they have its sign.
     c = vectors.minus(v0, o)
     r = cross(c, d)
     den = dot(d, n)
@@ -312,16 +325,17 @@ def test_edges(o, d, v0, e1, e2, n, margin):
 
 @inlined
 def test_edges_near(point, rest, d, triangles, edge, extent):
-    """Return masks (maybe, surely) as `test_edges` does, with the narrower margins of near origins.
+    """Return masks (maybe, surely) of where the line of a ray passes triangles, for a near origin.
 
-    The origin is a point of the ray near the triangles, `point` + `rest`, and d its direction.
-    `triangles` is what `load_group` returns. `edge` times a tolerance is the margin for an origin
-    anywhere, and `extent` the frame's largest local coordinate.
+    It is `test_edges` with narrower margins, for a point of the ray near the triangles as the
+    origin: the sum of `point` and the small `rest`. d is the direction, and `triangles` what
+    `load_group` returns. `edge` times a tolerance is the margin for an origin anywhere, and
+    `extent` the frame's largest local coordinate.
     """
     v0, e1, e2, n, tolerance, _, grain = triangles
     v0 = vectors.minus(v0, point)
     near = _longest(vectors.minus(v0, rest)) + _longest(e1)
-    # (1.04 B + 12 near) / (24 B): the bound of near origins in units of `edge`, 24 e B D.
+    # The margin of near origins as a share of that of any: (1.04 B + 12 near) / (24 B), B = extent.
     share = simd.fma(near, np.float32(0.5 / extent), np.float32(NEAR_ERROR / 24.0))
     margin = edge * simd.fma(tolerance, share, grain)
     maybe, passes, _, _ = test_edges(rest, d, v0, e1, e2, n, margin)

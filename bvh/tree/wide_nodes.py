@@ -50,7 +50,7 @@ class WideNodes(NamedTuple):
 
     @property
     def ids(self) -> NDArray[np.int32]:
-        """The ids in each row, shape (rows, lanes), a view."""
+        """The ids in each row, -1 for none, shape (rows, lanes): a view."""
         return self.rows[:, -WIDTH:]
 
     @property
@@ -76,8 +76,9 @@ child_order, child_orders, set_child_orders = simd.rows(np.int32, ORDER * WIDTH)
 
 @inlined
 def near_planes(octant):
-    """Return, for each axis, where in a node the planes begin that rays of an octant meet first."""
+    """Return, for each axis, where a node has the planes that rays of an octant meet first."""
     # Bit k of the octant is set if directions are negative on axis k: then the upper plane is near.
+    # The result is the offset, in numbers from the node on, of a row with a plane for each child.
     lower_to_upper = (UPPER - LOWER) * WIDTH
     return (
         LOWER * WIDTH + lower_to_upper * (octant & 1),
@@ -88,7 +89,7 @@ def near_planes(octant):
 
 @inlined
 def all_planes(x, y, z):
-    """Return where in a node all planes begin: near ones at x, y, z as given, then far ones."""
+    """Return the offsets in a node of all six rows of planes: near ones, x, y, z, then far ones."""
     # On each axis, near and far planes are the lower and the upper ones in either order: the sum
     # of both positions is the same.
     both = (LOWER + UPPER) * WIDTH
@@ -168,9 +169,9 @@ def leaf_rows(code):
 
 @inlined
 def prefetch_child(nodes, groups, child, lines):
-    """Prefetch the first `lines` cache lines, of 64 bytes, of a child given by its code."""
-    # The lines are the beginning of a node, or of the first triangle group of a leaf. Addresses of
-    # both are computed, without a branch; only one is used.
+    """Prefetch the first `lines` cache lines, of 64 bytes, of the child with the code `child`."""
+    # The lines are the beginning of a node in `nodes`, or of the first group of a leaf in `groups`.
+    # Addresses of both are computed, without a branch; only one is used.
     node = simd.address(nodes, node_at(child))
     leaf = simd.address(groups, group_at(first_row(child)))
     at = node if child >= 0 else leaf
@@ -189,7 +190,7 @@ class Lanes(NamedTuple):
 
 
 def lanes_of(data: NDArray[np.float32]) -> Lanes:
-    """Return views of the data of wide nodes, and which lanes are nodes and leaves."""
+    """Return the data of wide nodes as `Lanes`: views, and which lanes are nodes and leaves."""
     rows = data.reshape(-1, ROWS, WIDTH)
     codes = rows[:, CODES].view(np.int32)
     # The box of an unused lane is from inf to -inf.

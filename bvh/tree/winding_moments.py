@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
-from bvh.runtime.arguments import aligned, kernel_input
+from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel
+from bvh.runtime.memory import aligned
 from bvh.runtime.simd import sqrt
 from bvh.tree import multipoles
 from bvh.tree.build import prepare
@@ -80,6 +81,7 @@ def winding_terms(triangles: Primitives, threads: int = 1) -> WindingTerms:
     terms = aligned(nodes * TERMS_SIZE, np.float32)
     faces = aligned(CORNERS * len(binary.order) + LANES, np.float64)
     faces[-LANES:] = 0.0
+    # Scratch: see `_sum_terms`.
     sums, parts = _new_sums(nodes), _new_sums(LANES + 1)
     away = np.zeros((2, 2, LOWER_SLOTS))
     _sum_terms(triangles, frame, binary.order, codes, sums, parts, away, terms, faces)
@@ -105,8 +107,9 @@ def _widen(bounds, links, pending, codes):
     """Collapse a binary tree to nodes of LANES children; write their codes, return their number.
 
     A node's child of the largest diagonal is replaced by its own two children, until there are
-    LANES. Children have higher numbers than parents. `pending` is scratch: a stack of (binary node,
-    number of its wide node).
+    LANES. Children have higher numbers than parents. `codes` has LANES numbers for each node: 0 for
+    no child, a node, or the code of a leaf. `pending` is scratch: a stack of (binary node, number
+    of its wide node).
     """
     pending[0, 0], pending[0, 1] = 0, 0
     waiting, nodes = 1, 1
@@ -160,7 +163,7 @@ def _weigh(total, area, centre):
 
 @inlined
 def _set_centre(total, centre):
-    """Divide column MIDDLE of `total`, a sum of areas times centres, by the area."""
+    """Divide column MIDDLE of `total`, a sum of areas times centres, by column AREA, their sum."""
     # If the area is 0, `centre` becomes the middle instead.
     for axis in range(3):
         total[MIDDLE + axis] = (
@@ -213,9 +216,10 @@ def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
 
 @inlined
 def _pack_leaf(triangles, frame, order, first, count, faces):
-    """Write the corners of faces order[first : first + count], a leaf, times the scale to `faces`.
+    """Write the corners of the faces of a leaf, order[first : first + count], to `faces`.
 
-    They are nine rows, one for each coordinate of v0, v1 and v2, of a number for each face.
+    They are nine rows, one for each coordinate of v0, v1 and v2, with a number for each face, times
+    the frame's scale.
     """
     s = scale(frame)
     for k in range(count):
@@ -228,10 +232,11 @@ def _pack_leaf(triangles, frame, order, first, count, faces):
 
 @entry
 def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
-    """Fill in `terms` of all nodes, the last first, and the corners of all leaves, `faces`.
+    """Fill in `terms` of all nodes, children first, and the corners of all leaves, `faces`.
 
-    `order` are the ids of faces, leaf by leaf. `sums`, zeros at first, get the sums of each node.
-    `parts` and `away` are scratch: the sums of a node's children, then of one face; and harmonics.
+    `order` are the ids of faces, leaf by leaf, and `codes` the children of each node: > 0 for a
+    node, < 0 for a leaf, 0 for none. `sums`, zeros at first, get the sums of each node. `parts` and
+    `away` are scratch: the sums of a node's children, then of one face; and harmonics.
     """
     for node in range(len(sums.shapes) - 1, -1, -1):
         total, poles = sums.shapes[node], sums.poles[node]
@@ -269,7 +274,10 @@ def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
 
 @inlined
 def _write(terms, at, shape, poles):
-    """Write the terms of a child from position `at` on: centre, squared radius, multipoles."""
+    """Write the terms of a child to its lane of rows from terms[at] on.
+
+    They are the centre, the squared radius, and the multipoles; `shape` and `poles` are its sums.
+    """
     for axis in range(3):
         terms[at + (CENTRE + axis) * LANES] = shape[MIDDLE + axis]
     r = MARGIN * shape[REACH]

@@ -62,7 +62,7 @@ CHUNK = 2048
 
 
 def _rotation(a: float, b: float) -> NDArray[np.float64]:
-    """Return the rotation about x by a, then about z by b."""
+    """Return the rotation about x by a, then about z by b, as a map (3, 4) without translation."""
     about_x = np.array([[1, 0, 0, 0], [0, np.cos(a), -np.sin(a), 0], [0, np.sin(a), np.cos(a), 0]])
     about_z = np.array([[np.cos(b), -np.sin(b), 0], [np.sin(b), np.cos(b), 0], [0, 0, 1]])
     return np.asarray(about_z @ about_x)
@@ -103,7 +103,10 @@ def extent_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.flo
 
 
 def _tighter(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the one of a tree's two extents (k, 6) that bounds it closer when turned by TURNS."""
+    """Return the one of a tree's two extents (k, 6) that bounds it closer when it is rotated.
+
+    Closer is the one with the lower sum of volumes of bounds under the rotations TURNS.
+    """
     extents = gathered([a, b])
     tree_of = np.repeat(np.arange(2, dtype=np.int32), len(TURNS))
     boxes = instance_bounds(extents, tree_of, np.concatenate([TURNS, TURNS]))
@@ -152,7 +155,7 @@ def _opened(arrays: TreeArrays) -> NDArray[np.float64]:
 
 
 def gathered(extents: Sequence[NDArray[np.float64]]) -> Extents:
-    """Pack the extents of trees, boxes (k, 6) from `extent_of`, for kernels."""
+    """Return the extents of trees, boxes (k, 6) from `extent_of`, in groups of LANES boxes."""
     groups, offsets = [], [0]
     reach = np.zeros((len(extents), 3))
     for i, boxes in enumerate(extents):
@@ -176,7 +179,7 @@ def gathered(extents: Sequence[NDArray[np.float64]]) -> Extents:
 @inlined
 def _span(boxes, begin, end, a, b, c):
     """Return (low, high), the range of a x + b y + c z over the boxes of groups begin..end."""
-    # x, y, z are the centres and u, v, w the half sizes of LANES boxes at a time.
+    # In the loop, x, y, z are the centres and u, v, w the half sizes of LANES boxes.
     p, q, r = abs(a), abs(b), abs(c)
     low, high = splat(INF, LANES), splat(-INF, LANES)
     for g in range(begin, end):
@@ -193,14 +196,17 @@ def _span(boxes, begin, end, a, b, c):
 
 @entry
 def _bound(extents, tree_of, matrices, begin, end, found):
-    """Write the boxes of the instances begin..end to `found` (n, 6)."""
-    # Instance i is the tree tree_of[i] under the map of the 12 numbers from matrices[12 i] on.
+    """Write the boxes of the instances begin..end to `found` (n, 6).
+
+    Instance i is the tree tree_of[i] under the map of the 12 numbers from matrices[12 i] on.
+    `extents` are `Extents` of the trees.
+    """
     for i in range(begin, end):
         tree = np.int64(tree_of[i])
         first, last = extents.offsets[tree], extents.offsets[tree + 1]
         for axis in range(3):
             a, b, c, t = row_of(matrices, 12 * i + 4 * axis)
-            if first == last:
+            if first == last:  # an empty tree
                 found[i, axis], found[i, axis + 3] = INF, -INF
                 continue
             size = dot((abs(a), abs(b), abs(c)), vector(extents.reach, tree)) + abs(t)
@@ -228,10 +234,10 @@ def instance_bounds(
 
 
 def skew_of(arrays: TreeArrays) -> tuple[float, float, float]:
-    """Return (K, F, largest radius) of a tree; for K and F see the top of this file.
+    """Return (K, F, largest radius) of a tree, by which bounds of its instances are padded.
 
-    K and F are 0 unless the tree is over oriented boxes; the radius is -1 unless it is over round
-    shapes.
+    K and F, derived at the top of this file, bound how rounding moves instances of oriented boxes;
+    they are 0 for other trees. The radius is -1 unless the tree is over round shapes.
     """
     if isinstance(arrays.primitives, Triangles):
         return 0.0, 0.0, -1.0

@@ -86,6 +86,7 @@ def test_values_out_of_range(run: Run, tmp_path: Path) -> None:
         ("view m.ply --port 70000", "port must be at most 65535"),
         ("render m.ply -o a.png --samples 0", "samples must be"),
         ("warmup --processes -1", "processes must be"),
+        ("warmup --processes 0", "processes must be"),
     ):
         code, out, err = run(*line.split())
         assert (code, out, err.count("\n")) == (2, "", 1) and words in err, err

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import threading
 import time
+from contextlib import nullcontext
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from bvh.apps.viewer.drawing import (
 )
 from bvh.apps.viewer.readouts import cursor_of, picture_text, watching_html
 from bvh.apps.viewer.scene_copy import SceneCopy
+from bvh.apps.viewer.session import Session
 from bvh.apps.viewer.tracing import RESTING, Latest, Tracer, reduced
 from bvh.picking.projected import BOX_FACES
 from bvh.pictures import render
@@ -240,6 +243,19 @@ def test_costs() -> None:
 
     with pytest.raises(InterruptedError):
         render(scene, camera, "cost", threads=1, progress=refuse)
+
+
+def test_framing_a_rotated_instance() -> None:
+    """All corners of its box count: the diagonal alone would be a line after this rotation."""
+    scene, framed = Scene(), []
+    turn = trimesh.transformations.rotation_matrix(np.pi / 4, [0, 0, 1])
+    number = scene.add(trimesh.creation.box([2.0, 2.0, 0.5]), turn)
+    session = SimpleNamespace(
+        scene=scene, updated_scene=nullcontext,
+        views=SimpleNamespace(look=lambda _, bounds: framed.append(bounds)),
+    )  # fmt: skip
+    Session._frame_instance(session, number)  # type: ignore[arg-type]
+    np.testing.assert_allclose(framed[0], np.array([[-1], [1]]) * [2**0.5, 2**0.5, 0.25])
 
 
 def test_the_latest_counts() -> None:

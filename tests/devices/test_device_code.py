@@ -15,7 +15,7 @@ import warp as wp
 
 import bvh
 import bvh.warp
-from bvh.devices import calls, rebuilding
+from bvh.devices import building, calls, instances, rebuilding
 from bvh.devices.stages import chain
 from bvh.devices.stages.marks import CLOSEST, NEAREST
 from tests.oracles.devices import DEVICE, assert_same
@@ -106,7 +106,7 @@ def test_no_operation_is_contracted(tmp_path: Path) -> None:
         sys.path.remove(str(tmp_path))
     plans = (chain.plan_of(chain.SMALL_STACK, False, int(g), True) for g in (CLOSEST, NEAREST))
     stages = [kernel.module for plan in plans for kernel, _ in (*plan.doubles, *plan.sums)]
-    modules: list[Any] = [calls, rebuilding, *stages, control_of_ptx]
+    modules: list[Any] = [calls, building, rebuilding, instances, *stages, control_of_ptx]
     texts = []
     for number, module in enumerate(modules):
         folder = tmp_path / str(number)

@@ -31,9 +31,10 @@ BOUNDS = {
         streams.advance streams.trace visits._visit winding_moments._widen
         winding_number._winding""",
     "the depth of a tree, from a node to its root or to a leaf": """
-        binary_nodes._write_child binary_nodes._write_child closest_pairs._descend_from
+        binary_nodes._write_child binary_nodes._write_child building.fit_boxes building.join
+        closest_pairs._descend_from
         invocation._take_apart moving_boxes.move_boxes
-        oriented_boxes._measure overlap_terms._root rebuilding.fit rebuilding.join""",
+        oriented_boxes._measure overlap_terms._root""",
     "a counter that moves on, or a range that shrinks, in each round": """
         all_hits._sort all_hits._sort closest_hit._trace_blocks closest_pairs._test_collected
         closest_pairs._test_collected closest_pairs.closest_pairs grid._split_cells

@@ -106,7 +106,7 @@ def test_what_must_be_checked_is() -> None:
 
 
 def test_they_ask_for_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_batches, "share", None)
+    monkeypatch.setattr(ray_batches, "claimed", None)
     mesh, (o, d) = TARGETS["triangles"], RAYS
     assert len(mesh.closest_hit(o, d).t) == len(mesh.any_hit(o, d)) == MOST
     for array in (o, d):

@@ -91,3 +91,45 @@ def test_kernels_claim_chunks(
                 assert getattr(hits, name).tobytes() == getattr(alone, name).tobytes()
             any_hit = tree.any_hit(o, d, threads=threads, sort=sort)
             assert np.array_equal(any_hit, alone.mask)
+
+
+def test_answers_of_many_threads(rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lists of hits, points inside and lines of sight by many threads are those of one."""
+    monkeypatch.setattr(shared, "THREAD_SECONDS", 1e-9)
+    corners = rng.normal(size=(900, 3)) + np.repeat(rng.normal(size=(300, 3)), 3, axis=0)
+    tree = BVH.from_triangles(corners, np.arange(900).reshape(-1, 3), warn=False)
+    p, q = rng.normal(size=(2, 30_001, 3)) * 2.0
+    # Some points are on the surface, and some lines have no length, or a NaN.
+    p[::500] = corners[:61]
+    q[::700], q[::900] = p[::700], np.nan
+    alone: Any = tree.all_hits(p, q - p, threads=1)
+    inside, seen = tree.contains(p, threads=1), tree.visible(p, q, threads=1)
+    counts = tree.count_hits(p, q - p, threads=1)
+    assert inside[::500].all()
+    blocked = tree.any_hit(p, q - p, t_min=1e-9, t_max=1.0 - 1e-9)
+    assert (seen[np.isfinite(q).all(axis=1)] == ~blocked[np.isfinite(q).all(axis=1)]).mean() > 0.99
+    for threads in (2, 3, 16):
+        hits = tree.all_hits(p, q - p, threads=threads)
+        for name in ("t", "prim_id", "u", "v", "front", "offsets"):
+            assert getattr(hits, name).tobytes() == getattr(alone, name).tobytes()
+        assert (tree.count_hits(p, q - p, threads=threads) == counts).all()
+        assert (tree.contains(p, threads=threads) == inside).all()
+        assert (tree.visible(p, q, threads=threads) == seen).all()
+
+
+def test_unlike_first_rays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work is shared once it turns out to take longer than its beginning."""
+    begun: list[int] = []
+    monkeypatch.setattr(shared, "pool", begun.append)
+    monkeypatch.setattr(shared, "THREAD_SECONDS", 1e-4)
+    # The clock of a batch whose third row and all later ones take a second each.
+    clock, kernel = [0.0], Kernel(200)
+    monkeypatch.setattr(shared.time, "perf_counter", lambda: clock[0])
+
+    def work(begin: int, end: int) -> None:
+        clock[0] += max(0, end - max(begin, 2))
+        kernel.work(begin, end)
+
+    share_claimed(200, 64, 4, work, kernel.claim, 3)
+    assert begun == [3]
+    assert (kernel.times == 1).all()

@@ -7,8 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from bvh.runtime.arguments import LARGE, aligned
-from bvh.tree.arrays import reused
+from bvh.runtime.memory import LARGE, aligned, reused
 
 
 @pytest.mark.parametrize("size", [0, 1, LARGE // 8 - 9, LARGE // 8, LARGE])

@@ -9,7 +9,7 @@ import pytest
 
 import bvh
 from bvh.queries.batches import ray_batches
-from bvh.runtime.threads import Shelf
+from bvh.runtime.memory import Shelf
 from bvh.scene import merged_leaves
 from bvh.traversal.rays import ray_numbers
 from bvh.traversal.rays.closest_hit import Scratch, new_scratch

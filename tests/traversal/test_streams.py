@@ -8,7 +8,7 @@ import pytest
 
 from bvh import BVH
 from bvh.queries.batches import ray_batches
-from bvh.runtime.threads import Shelf
+from bvh.runtime.memory import Shelf
 from bvh.traversal.rays import streams
 from bvh.traversal.rays.blocks import BLOCK
 from bvh.traversal.rays.closest_hit import Scratch, new_scratch

@@ -52,7 +52,7 @@ NAMES = {bool: " ", int: "N", float: "X", Path: "FILE", str: "TEXT"}
 
 
 def run() -> None:
-    """Run the command line; an error is one printed line and exit code 2, or 3 of `bvh check`."""
+    """Run the command line; an error prints one line, and exits with 2, of `bvh check` with 3."""
     # Names may contain characters that the terminal cannot encode.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -206,6 +206,7 @@ def _explain() -> None:
         if lines:
             shown = (f"- `{f'bvh {name} {line}'.strip()}`" for line in lines)
             command.epilog = "\n\n".join(["Examples:", *shown])
+        # The annotation of a parameter is Annotated[type, Option(...)].
         for parameter in inspect.signature(command.callback).parameters.values():
             for option in getattr(parameter.annotation, "__metadata__", ()):
                 kind = get_args(parameter.annotation)[0]
@@ -270,7 +271,7 @@ def _scene_figures(scene: Scene, read: Any, details: bool) -> Figures:
         "hidden": stats.hidden, "trees": len(stats.trees), "shown_triangles": stats.shown,
         "stored_triangles": stats.stored, "depth": stats.depth, "bytes": stats.bytes,
         "instance_bytes": stats.instance_bytes,
-        "members": [{"id": k.id, "name": k.name, "triangles": int(sums[k.id])} for k in scene],
+        "members": [{"id": i.id, "name": i.name, "triangles": int(sums[i.id])} for i in scene],
     }  # fmt: skip
     lines = str(stats).splitlines()
     if details:
@@ -292,7 +293,7 @@ def _surface_figures(trees: list[BVH]) -> dict[str, Any]:
 
 
 def _parts_figures(parts: Parts, details: bool) -> Figures:
-    """Return printed figures, figures for JSON alone, and a text; `details` adds each part."""
+    """Return figures to print, figures for JSON alone, and a text; `details` adds each record."""
     sizes = [part.triangles for part in parts.records]
     figures = {
         "triangles": len(parts), "parts": len(sizes), **_bounds_figures(parts.bounds),

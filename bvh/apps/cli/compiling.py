@@ -31,7 +31,7 @@ def warmup_command(
         "Parts to compile, with commas between; all by default. A wrong name lists them.")] = None,
 ) -> None:  # fmt: skip
     """Compile all kernels now, so that the first query does not have to."""
-    processes = whole_number("processes", processes or os.cpu_count() or 1)  # None: one a CPU.
+    processes = whole_number("processes", (os.cpu_count() or 1) if processes is None else processes)
     recipes = list(all_recipes())
     chosen = _listed(parts) or recipes
     for name in chosen:
@@ -60,9 +60,9 @@ def _listed(text: str | None) -> list[str]:
 
 
 def _fill_for(level: str, processes: int, parts: Sequence[str]) -> None:
-    """Compile `parts` in a new process, as a process compiles for one level of CPUs alone.
+    """Compile `parts` for a level of CPUs in a new process, as this one compiles for its own alone.
 
-    That process may start as many as `processes`.
+    The new process may start up to `processes` others.
     """
     # The new process can import this package, even where it is not installed.
     folders = filter(None, (str(Path(bvh.__file__).parents[1]), os.environ.get("PYTHONPATH")))
@@ -83,6 +83,7 @@ def fill(processes: int, parts: Sequence[str]) -> None:
                 progress(done, len(parts))
                 compile_one(name)
         else:
+            # A family has the parts whose kernels share most of their helpers.
             chosen = [[name for name in family if name in parts] for family in families()]
             compile_together(processes, progress, chosen, compile_one)
 

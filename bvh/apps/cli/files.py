@@ -230,7 +230,7 @@ def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
 
 
 def _face_ids(source: BVH | Scene | Parts, hits: Hits) -> NDArray[np.integer] | None:
-    """Return the polygon, in the source's mesh, of each hit; None if that has triangles alone."""
+    """Return the polygon of the source's mesh that each hit is on; None if all are triangles."""
     if isinstance(source, Scene):
         if any(tree.face_ids is not None for tree in source.leaves.trees):
             return source.face_of(hits.leaf, hits.prim_id)
@@ -242,6 +242,7 @@ def _face_ids(source: BVH | Scene | Parts, hits: Hits) -> NDArray[np.integer] | 
 def _read_text(data: bytes) -> NDArray[np.float64]:
     """Return numbers (n, k), separated by commas or spaces; a first line of names is skipped."""
     lines = data.decode("utf-8-sig").splitlines()
+    # Two lines tell the separator, as the first may have names.
     separator = "," if any("," in line for line in lines[:2]) else None
     has_names = bool(lines) and not any(map(_is_number, lines[0].split(separator)))
     with warnings.catch_warnings():

@@ -62,7 +62,7 @@ def short_answer(state: LabState) -> str:
 
 
 def chart(state: LabState) -> str:
-    """Return bars, as HTML, of t in each slab and in all of the box that is hit, or the first."""
+    """Return bars, as HTML, of t in each slab of a box and in the box: that hit, or the first."""
     index = nearest(state) or 0
     span, scale = interval(state, index), scale_of(state, index)
     rows = []
@@ -145,7 +145,7 @@ def _miss(state: LabState) -> str:
 
 
 def _plane(state: LabState, index: int, axis: int, entering: bool) -> str:
-    """Return the plane, as "x = 0.5", where the ray enters or leaves a box's slab of an axis."""
+    """Return, as "x = 0.5", the plane across `axis` where the ray enters or leaves box `index`."""
     lower, upper = state.boxes[index]
     level = lower[axis] if (state.direction[axis] > 0.0) == entering else upper[axis]
     return f"{AXES[axis]} = {number(level)}"
@@ -157,7 +157,7 @@ def _bar(name: str, near: float, far: float, scale: tuple[float, float], text: s
     `scale` is the range of t of the chart; `text`, if not empty, replaces the numbers.
     """
     left, right, start = (percent(t, scale) for t in (near, far, 0.0))
-    # Widths are in percent: short ranges stay visible, and empty ones have no bar.
+    # Widths in percent: short ranges stay visible, and 0 hides empty ones and a mark out of range.
     width = max(right - left, 0.5) if near <= far else 0.0
     mark = 0.25 if scale[0] <= 0.0 <= scale[1] else 0.0
     return (

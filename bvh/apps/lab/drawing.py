@@ -34,7 +34,7 @@ DRAGGED = 1e-4
 
 @np.errstate(all="ignore")
 def framed(state: LabState) -> PageFrame:
-    """Return a frame of the page around all boxes, and those ends and crossings that are near."""
+    """Return a page frame around all boxes, and the ray's ends and crossings that are near them."""
     points = np.concatenate(state.boxes)
     points = points[np.isfinite(points).all(axis=1)]
     if not len(points):
@@ -43,7 +43,7 @@ def framed(state: LabState) -> PageFrame:
     size = np.abs(points - middle).max() or 1.0
     others = [(np.array(end), ENDS_WITHIN) for end in (state.origin, state.tip)]
     others += [(at(state, crossing.t), CROSSINGS_WITHIN) for crossing in crossings(state)]
-    near = [point for point, share in others if np.abs(point - middle).max() <= share * size]
+    near = [point for point, within in others if np.abs(point - middle).max() <= within * size]
     points = np.concatenate([points, np.reshape(near, (-1, 3))])
     return PageFrame.around(np.array([points.min(axis=0), points.max(axis=0)]))
 
@@ -55,10 +55,10 @@ def drawn(frame: PageFrame, points: Any) -> Array:
 
 
 def dragged(state: LabState, frame: PageFrame, name: str, place: Array) -> LabState:
-    """Return the state after a point was dragged to `place`, shape (3,), on the page.
+    """Return the state after a point was dragged to `place` (3,), in page coordinates.
 
-    `name` is "origin", "tip", or the field of a corner. Coordinates that did not move stay exact,
-    the others become round numbers. When one end of the ray is dragged, the other stays.
+    `name` is "origin", "tip", or the field of a corner, such as "lower". Coordinates that did not
+    move stay exact, the others become round numbers. The other end of the ray stays.
     """
     old: Vector = getattr(state, name)
     still = np.abs(place - drawn(frame, old)) < DRAGGED
@@ -77,31 +77,34 @@ def dragged(state: LabState, frame: PageFrame, name: str, place: Array) -> LabSt
 
 
 def _tidy(x: float, frame: PageFrame) -> float:
-    """Round x to a power of ten of about STEP on the page; infinities and NaN are unchanged."""
+    """Return x rounded to a multiple of a power of ten, about STEP on the page; inf, NaN stay."""
+    digits = -round(math.log10(STEP / frame.scale))
     # Adding 0 turns -0.0 into 0.
-    return round(x, -round(math.log10(STEP / frame.scale))) + 0.0 if math.isfinite(x) else x
+    return round(x, digits) + 0.0 if math.isfinite(x) else x
 
 
 class LabDrawing:
-    """Drawing of the ray and the boxes on the page, whose `scene` is viser's."""
+    """Drawing of the ray and the boxes on the page."""
 
     def __init__(self, scene: Any) -> None:
+        """Draw the floor in `scene`, viser's scene of the page."""
         self._marks = Marks(scene)
         scene.add_grid(
-            "/floor", 14.0, 14.0, cell_size=1.0, cell_color=PALE, section_color=PALE,
+            "/floor", width=14.0, height=14.0, cell_size=1.0, cell_color=PALE, section_color=PALE,
             shadow_opacity=0.0, position=(0.0, 0.0, FLOOR_Z),
         )  # fmt: skip
 
     def update(self, state: LabState, frame: PageFrame, planes: bool) -> None:
-        """Draw a state in place of the last; `planes` adds those of the box hit, or of box 1."""
+        """Draw a state; `planes` adds the planes of the box that is hit, or else of the first."""
         closest = nearest(state)
         with self._marks.redrawn(), np.errstate(all="ignore"):
             for index, box in enumerate(state.boxes):
                 points, colour = corners_of(drawn(frame, [box])), BOX_COLOURS[index]
                 opacity = 0.32 if index == closest else 0.18
                 faces = points[:, BOX_FACES].reshape(-1, 3, 3)
+                # Without an eye, marks are where they are, not lifted towards it.
                 self._marks.surface(f"box {index + 1}", faces, None, colour, opacity)
-                self._marks.lines(f"edges {index + 1}", edges_of(points), colour, 2.0)
+                self._marks.lines(f"edges {index + 1}", edges_of(points), colour, thickness=2.0)
                 if state.second:
                     self._label(f"box {index + 1}", points.mean(axis=(0, 1)), "center-center")
             if state.is_ray:
@@ -109,9 +112,9 @@ class LabDrawing:
             self._draw_crossings(state, frame, closest or 0, planes)
 
     def _draw_ray(self, state: LabState, frame: PageFrame, closest: int | None) -> None:
-        """Draw the line before, in and after the box `closest`, its origin, tip, entry and exit.
+        """Draw the ray's line, its origin and tip, and where it enters and leaves a box.
 
-        The part in the box is gold; `closest` is None for a miss.
+        `closest` is the number of the box that is hit, None for a miss. The part in it is gold.
         """
         t_min, t_max = state.t_range
         # For a miss all of the ray is "ahead", and the later parts are empty.
@@ -128,7 +131,8 @@ class LabDrawing:
         ahead = _part(state, frame, t_min, t_max)
         if ahead is not None:
             head = 0.25 * (ahead[1] - ahead[0]) / np.linalg.norm(ahead[1] - ahead[0])
-            self._marks.arrow("head", ahead[1] - head, head, INK, 1.0)
+            self._marks.arrow("head", ahead[1] - head, head, INK, size=1.0)
+        # Points to mark: (t, text) by name.
         texts = {"origin": (0.0, "origin"), "tip": (1.0, "tip")}
         if closest is not None:
             what = "touch" if near == far else "entry"
@@ -139,16 +143,16 @@ class LabDrawing:
             if point is None:
                 continue
             if name == "origin":
-                self._marks.ball(name, point, INK, 0.07)
+                self._marks.ball(name, point, INK, radius=0.07)
             elif name != "tip":  # The tip has the arrow's head.
                 # Translucent, around the balls of crossings.
-                self._marks.ball(name, point, GOLD, 0.15, opacity=0.5)
+                self._marks.ball(name, point, GOLD, radius=0.15, opacity=0.5)
             self._label(text, point, ANCHORS[name])
 
     def _draw_crossings(self, state: LabState, frame: PageFrame, index: int, planes: bool) -> None:
-        """Mark the ray's crossings with the planes of box `index`; draw these if `planes`.
+        """Mark where the ray crosses the planes of the sides of box `index`.
 
-        The planes are rectangles that contain the sides of the box and the crossings.
+        With `planes`, draw these as rectangles that contain the sides and the crossings.
         """
         box = drawn(frame, state.boxes[index])
         # For each axis, the points that its rectangles contain.
@@ -171,13 +175,13 @@ class LabDrawing:
             self._marks.lines(name, edges_of(corners_of(pair)), PLANE_COLOURS[axis], 1.0)
 
     def _label(self, text: str, point: Array, anchor: str) -> None:
-        """Write a text at a point, its corner `anchor` there."""
+        """Write a text whose corner `anchor`, such as "top-left", is at a point of the page."""
         # The start of the text makes the name unique, and does not change with numbers.
         self._marks.label(f"label {anchor} {text[:5]}", text, point, anchor)
 
 
 def _part(state: LabState, frame: PageFrame, t0: float, t1: float) -> Array | None:
-    """Return the ends (2, 3), on the page, of the visible ray from t0 to t1; None for nothing."""
+    """Return the ends (2, 3), on the page, of the visible part of a ray from t0 to t1, or None."""
     lower, upper = frame.to_world([[-REACH] * 3, [REACH] * 3])
     hit, *ends = ray_box(state.origin, state.direction, lower, upper, t0, t1)
     if not hit:

@@ -13,7 +13,7 @@ import numpy as np
 from bvh.apps.lab.state import Array, LabState, interval, nearest
 
 SAME, ROUNDED, WRONG = "same", "rounded", "wrong"
-# The largest error, as a share of t and of the length in the box, that counts as rounding.
+# The largest error that counts as rounding, as a share of t or of the length in the box.
 ROUNDING = 1e-6
 
 
@@ -34,19 +34,19 @@ class Claim(NamedTuple):
 
 
 def entry_and_exit(o: Array, d: Array, lower: Array, upper: Array) -> tuple[float, float]:
-    """Return the latest entry and earliest exit by division, NaN where 0 / 0 occurs."""
+    """Return t of the latest entry into a slab and of the earliest exit; NaN where it is 0 / 0."""
     t0, t1 = (lower - o) / d, (upper - o) / d
     return float(np.minimum(t0, t1).max()), float(np.maximum(t0, t1).min())
 
 
 def divide(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
-    """Return t or None by the slab test with divisions, in which min and max order crossings."""
+    """Return t of a hit, or None, by the slab test with divisions: min and max order crossings."""
     near, far = entry_and_exit(o, d, lower, upper)
     return max(near, 0.0) if near <= far and far >= 0.0 else None
 
 
 def reciprocal(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
-    """Return t or None by the slab test with 1 / d, in which the test d >= 0 orders crossings."""
+    """Return t of a hit, or None, by the slab test with 1 / d: the test d >= 0 orders crossings."""
     t_near, t_far = -math.inf, math.inf
     for axis in range(3):
         inverse = 1.0 / d[axis]
@@ -60,7 +60,7 @@ def reciprocal(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
 
 
 def leaving(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
-    """Return t or None by the slab test that takes the exit, not 0, for rays that start inside."""
+    """Return t of a hit, or None, by the slab test; for rays that start inside, t of the exit."""
     near, far = entry_and_exit(o, d, lower, upper)
     if not (near <= far and far >= 0.0):
         return None
@@ -68,13 +68,13 @@ def leaving(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
 
 
 def unchecked(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
-    """Return t or None by the slab test without a check that the box is not behind the origin."""
+    """Return t of a hit, or None, by the slab test, which also hits boxes behind the origin."""
     near, far = entry_and_exit(o, d, lower, upper)
     return near if near <= far else None
 
 
 def single(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
-    """Return the answer of `divide`, t or None, in float32."""
+    """Return t of a hit, or None, by `divide` in float32."""
     return divide(*(a.astype(np.float32) for a in (o, d, lower, upper)))  # type: ignore[arg-type]
 
 
@@ -93,6 +93,7 @@ FIRST = Naive("first", "Returns the first box that is hit", divide)
 def claims(state: LabState) -> list[Claim]:
     """Return each naive test's answer; with two boxes, also that of a loop that stops at a hit."""
     answers = []
+    # For `FIRST`, the loop, the first box in order counts, else the one with the least t.
     for naive in NAIVES if len(state.boxes) == 1 else (*NAIVES, FIRST):
         hits = []
         for index in range(len(state.boxes)):
@@ -104,7 +105,7 @@ def claims(state: LabState) -> list[Claim]:
 
 
 def verdict(state: LabState, claim: Claim) -> tuple[str, str]:
-    """Compare a claim with the exact answer; return SAME, ROUNDED or WRONG, and the error."""
+    """Compare a claim with the exact answer; return SAME, ROUNDED or WRONG, and a text about it."""
     closest = nearest(state)
     if claim.t is None and closest is None:
         return SAME, ""
@@ -113,7 +114,7 @@ def verdict(state: LabState, claim: Claim) -> tuple[str, str]:
         if claim.t == near:
             return SAME, ""
         error = abs(claim.t - near)
-        # Relative to the length in the box, too: half a box is not rounding, however large t is.
+        # ROUNDING is a share of t or of the length in the box, the larger, and at most of t_far.
         if error <= ROUNDING * min(max(near, far - near), far) and error < math.inf:
             ulps = error / math.ulp(near)
             text = f"{ulps:.0f} ulp" if ulps < 1000 else f"{error:.1e}"
@@ -123,7 +124,7 @@ def verdict(state: LabState, claim: Claim) -> tuple[str, str]:
 
 @np.errstate(all="ignore")
 def _flaw(state: LabState, claim: Claim, closest: int | None) -> str:
-    """Return the error of a claim in a few words; `closest` is the box that is hit, or None."""
+    """Return the error of a wrong claim in words; `closest` is the box that is hit, or None."""
     name, t = claim.naive.name, claim.t
     if not state.is_ray:
         return "accepts an invalid ray"
@@ -156,6 +157,6 @@ def _flaw(state: LabState, claim: Claim, closest: int | None) -> str:
 
 
 def _arrays(state: LabState, index: int) -> tuple[Array, Array, Array, Array]:
-    """Return the arguments of a naive test: origin, direction, and the corners of a box."""
+    """Return the arguments of a naive test: origin, direction, and both corners of box `index`."""
     lower, upper = state.boxes[index]
     return np.array(state.origin), np.array(state.direction), np.array(lower), np.array(upper)

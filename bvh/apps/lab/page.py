@@ -68,13 +68,15 @@ class RayLab(Page):
     def __init__(
         self, host: str, port: int, origins: Sequence[str] | None = None, url: str | None = None
     ) -> None:
+        # The arguments are those of `ray_lab`.
         super().__init__(host, port, TITLE, origins, url)
         # Held while an event is handled: events come in many threads.
         self._lock = threading.RLock()
         # True while `_show` sets controls, whose events are not changes by the user then.
         self._silent = False
         self._state = PRESETS[0].state
-        set_up(self._server, (0.0, 0.0, 1.0), 1.6, EYE, np.zeros(3), np.radians(FOV))
+        up, fov = (0.0, 0.0, 1.0), np.radians(FOV)
+        set_up(self._server, up, light=1.6, eye=EYE, target=np.zeros(3), fov=fov)
         self._server.gui.configure_theme(show_logo=False, show_share_button=False)
         self._drawing = LabDrawing(self._server.scene)
         self._arrows = {name: self._arrow(name) for names in DRAGS.values() for name in names}
@@ -123,18 +125,19 @@ class RayLab(Page):
         self._draw()
 
     def _draw(self) -> None:
-        """Draw the state; put the arrows of the object that is dragged at their points."""
+        """Draw the state, and arrows at the points of the object that is chosen for dragging."""
         with self._server.atomic():
             self._drawing.update(self._state, self._frame, self._planes.value)
             for name, arrow in self._arrows.items():
                 arrow.visible = name in DRAGS[self._drag.value]
+                # The arrow that the mouse holds stays with the mouse.
                 if not (self._held and name == self._moved):
                     arrow.position = drawn(self._frame, getattr(self._state, name))
 
     def _arrow(self, name: str) -> Any:
         """Add and return the arrows, a gizmo of viser, that drag the point with a name in DRAGS."""
         gizmo: Any = self._server.scene.add_transform_controls(
-            f"/arrows/{name}", 0.55, disable_rotations=True, disable_sliders=True,
+            f"/arrows/{name}", scale=0.55, disable_rotations=True, disable_sliders=True,
             depth_test=False, visible=False,
         )  # fmt: skip
 
@@ -193,10 +196,10 @@ class RayLab(Page):
             self._on_update(field, partial(self._edit, name))
 
     def _on_update(self, control: Any, act: Callable[[], None]) -> None:
-        """Call a function when the user changes a control, not when `_show` does."""
+        """Call `act` when the user changes a control, not when `_show` does."""
 
         def update(_: object) -> None:
-            """Call `act`, unless `_show` is changing the controls."""
+            """Call `act`, unless `_show` is changing the control."""
             with self._lock:
                 if not self._silent:
                     act()
@@ -204,7 +207,7 @@ class RayLab(Page):
         control.on_update(update)
 
     def _choose(self, name: str) -> None:
-        """Show the case with a name, in a frame of its own; EDITED keeps the current state."""
+        """Show the preset with a name, fitted into the page; EDITED keeps the current state."""
         state = next((preset.state for preset in PRESETS if preset.name == name), self._state)
         self._frame = framed(state)
         self._show(state, name)

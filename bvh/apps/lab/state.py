@@ -101,7 +101,7 @@ def slabs(state: LabState, index: int = 0) -> list[Slab]:
 
 
 def crossings(state: LabState, index: int = 0) -> list[Crossing]:
-    """Return the crossings of the ray's line with a box's planes, at most six, sorted by t."""
+    """Return where the ray's line crosses a box's planes, by t; of equal t, entries come first."""
     ends = []
     for axis, _, near, far in slabs(state, index):
         ends += [Crossing(axis, True, near), Crossing(axis, False, far)]
@@ -110,7 +110,7 @@ def crossings(state: LabState, index: int = 0) -> list[Crossing]:
 
 
 def nearest(state: LabState) -> int | None:
-    """Return the index of the box with the lowest t, the first of equals; None for a miss."""
+    """Return the index of the box that the ray enters first, the first of equals; None: a miss."""
     ranges = [interval(state, index) for index in range(len(state.boxes))]
     hits = [index for index, span in enumerate(ranges) if span.hit]
     return min(hits, key=lambda index: ranges[index].near, default=None)
@@ -134,7 +134,7 @@ def text_of(numbers: Iterable[float]) -> str:
 
 
 def edited(state: LabState, name: str, text: str) -> LabState:
-    """Return the state with the field `name` read from text, or raise a ValueError."""
+    """Return the state with the numbers in `text` as its field `name`, or raise a ValueError."""
     words, count = text.replace(",", " ").split(), len(getattr(state, name))
     label = name.replace("_", " ")
     if len(words) != count:

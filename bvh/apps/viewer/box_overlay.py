@@ -25,9 +25,10 @@ COLOURS = (
 
 
 class BoxOverlay:
-    """Controls of the boxes on the page of a `Session`, and the boxes."""
+    """Boxes of tree nodes on a page, and their controls."""
 
     def __init__(self, session: Any) -> None:
+        """Add the controls to the panel of a `Session`."""
         self._session = session
         # The levels of the tree that was chosen last.
         self._levels: BoxLevels | None = None
@@ -38,7 +39,7 @@ class BoxOverlay:
             "scene's instances.",
         )  # fmt: skip
         # These two are visible only while boxes are.
-        self._level = gui.add_slider("Level", 0, 1, 1, 1, visible=False)
+        self._level = gui.add_slider("Level", 0, 1, step=1, initial_value=1, visible=False)
         self._summary = gui.add_html("", visible=False)
         for control in (self._of, self._level):
             control.on_update(lambda _: self.follow())
@@ -72,7 +73,7 @@ class BoxOverlay:
             if len(drawn) < len(boxes):
                 text += f", the {grouped(len(drawn))} largest drawn"
             self._summary.content = block(f'<span id="bvh-boxes">{text}</span>')
-            # Last: a key that comes before the range is lost.
+            # Show the slider last: a key pressed before its range is set would be lost.
             self._level.visible = self._summary.visible = True
             lines = edges_of(session.frame.to_page(corners))
             session.marks.lines("boxes", lines, COLOURS[level % len(COLOURS)], 1.5)
@@ -82,9 +83,9 @@ class BoxOverlay:
         return (OFF, TREE, TOP) if len(self._session.scene.leaves) > 1 else (OFF, TREE)
 
     def _chosen(self, leaf: int) -> BoxLevels | None:
-        """Return the levels of the chosen tree, for TREE that of the leaf with number `leaf`.
+        """Return the levels of the chosen tree; None if OFF is chosen, or if the scene is empty.
 
-        The result is None if OFF is chosen, or if the scene is empty.
+        For TREE, the tree is that of the leaf with number `leaf`.
         """
         scene = self._session.scene
         if self._of.value == OFF or len(scene.leaves) == 0:
@@ -106,15 +107,16 @@ class BoxLevels:
     """
 
     def __init__(self, arrays: TreeArrays) -> None:
+        """Read the boxes in the nodes of a tree, and the level of each node."""
         self.arrays, self._lanes = arrays, lanes_of(arrays.nodes.data)
         self._levels = wide_levels(self._lanes)
         self._frame = FrameView(arrays.frame)
         self.depth = int(self._levels.max()) + 1 if len(self._levels) else -1
 
     def boxes(self, level: int) -> Floats:
-        """Return the lower and upper corners (n, 2, 3) of a level's boxes, as the tree has them.
+        """Return the corners (n, 2, 3), lower and upper, of a level's boxes, in tree coordinates.
 
-        The tree's boxes are rounded outward to float32 in its own frame.
+        They are rounded outward to float32 in the tree's frame, as its nodes store them.
         """
         # A node stores the boxes of its children; the root's box is around its children's.
         used = self._lanes.inner | self._lanes.leaf

@@ -58,12 +58,13 @@ class PageFrame:
 
     @classmethod
     def around(cls, bounds: Floats) -> Self:
-        """Return the frame for bounds (2, 3) of the world, which are not finite if it is empty."""
+        """Return the frame for the bounds (2, 3) of a scene, not finite if the scene is empty."""
         if not np.isfinite(bounds).all():
             return cls(np.zeros(3), 1.0)
         centre = 0.5 * bounds[0] + 0.5 * bounds[1]
         half = float((0.5 * bounds[1] - 0.5 * bounds[0]).max())
-        # frexp: half = m * 2**e with m from 0.5 to 1, so that 2**(1 - e) scales it to 1..2.
+        # frexp: half = m * 2**e with m from 0.5 to 1, so that 2**(1 - e) scales it to 1..2. A scene
+        # that counts as a point is not scaled.
         k = 1 - math.frexp(half)[1] if half > SMALLEST else 0
         return cls(centre, math.ldexp(1.0, k))
 
@@ -91,14 +92,15 @@ class PageFrame:
         return replace(made, eye=self.to_world(position))
 
     def ray_camera(self, origin: ArrayLike, direction: ArrayLike) -> Camera:
-        """Return a world camera of one pixel, through whose centre the ray passes.
+        """Return a camera in the world with one pixel, whose central ray is the one given.
 
-        The origin is in page coordinates; directions are the same in the world. The t of hits is
-        the distance in the world.
+        `origin` is in page coordinates; directions are the same in the world. The t of hits is the
+        distance in the world.
         """
         along = np.asarray(direction, np.float64)
+        # Any up direction that is not along the ray will do, and any field of view.
         up = np.eye(3)[int(np.abs(along).argmin())]
-        made = Camera.look_at(np.zeros(3), along, up, 45.0, 1, 1)
+        made = Camera.look_at(np.zeros(3), along, up, fov_y=45.0, width=1, height=1)
         return replace(made, eye=self.to_world(origin))
 
 
@@ -147,8 +149,8 @@ def drawing_of(
 ) -> PageDrawing:
     """Return the drawing of the visible leaves of a scene in a page's frame, small meshes first.
 
-    Unchanged arrays of the drawing `before` are reused. A mesh is left out where more than
-    `max_faces` faces would be sent, or DRAWN_TIMES as many drawn as copies.
+    Unchanged arrays of the drawing `before` are reused. A tree is left out, and boxes stand for its
+    leaves, if with it more than `max_faces` faces were sent, or DRAWN_TIMES as many were drawn.
     """
     leaves = scene.leaves
     old_parts = {} if before is None else {part.key: part for part in before.parts}
@@ -162,6 +164,7 @@ def drawing_of(
     colours = _colours(leaves)
     parts: list[DrawnMesh] = []
     boxes: list[Floats] = []
+    # Faces so far: sent to the page, drawn (once for each copy), and left out.
     sent = drawn = left_out = 0
     for k in np.argsort(sizes, kind="stable").tolist():
         tree, rows, size = leaves.trees[k], rows_of[k], sizes[k]
@@ -180,6 +183,7 @@ def drawing_of(
             continue
         sent, drawn = sent + new, drawn + copies
         for number, group in groups:
+            # The mesh is made again if its tree, the frame of the page or its leaves have changed.
             old = old_parts.get((id(tree), number))
             if old is not None and old.arrays is not tree.arrays:
                 old = None
@@ -198,8 +202,8 @@ def _drawn_mesh(
 ) -> DrawnMesh:  # fmt: skip
     """Return the mesh of leaves of a tree, with `maps` (n, 3, 4) to the world; colours are not set.
 
-    `number` is -1 for copies that a page can place, as `placing` says, else the number of the leaf.
-    `old` is the mesh drawn before, if its tree is the same.
+    `number` is -1 for copies, which the page places as `placing` says, or else the number of the
+    only leaf, which a page cannot place. `old` is the mesh drawn before, None if its tree differs.
     """
     attributes, can_be_placed = scene.attributes(tree), number < 0
     triangles = isinstance(tree.arrays.primitives, Triangles)
@@ -216,6 +220,7 @@ def _drawn_mesh(
             world = moved(np.ascontiguousarray(corners), maps[0])
             points = frame.to_page(world).astype(np.float32)
             placing = Placing(np.eye(1, 4), np.zeros((1, 3)), np.ones((1, 3)))
+        # The same array, so that later comparisons see at once that faces have not changed.
         faces = faces if old is None else old.faces
         # A sheared leaf does not have the normals of the mesh.
         plain = attributes.material is None
@@ -225,10 +230,10 @@ def _drawn_mesh(
 
 
 def _placed(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Placing]:
-    """Return which leaves (n,) a page can place, and a `Placing` with a row for each leaf.
+    """Return which leaves a page can place, a mask (n,), and a `Placing` with a row for each leaf.
 
     A page can rotate and scale along axes, not shear. Rows are for vertices in the `PageFrame` of
-    their mesh: it is centred and of size one, so that float32 is precise.
+    their own tree: centred and with a half extent of 1 to 2, so that float32 is precise.
     """
     from viser.transforms import SO3
 
@@ -238,6 +243,7 @@ def _placed(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Placin
         unit = linear / scales[:, None]
         off = np.abs(unit.transpose(0, 2, 1) @ unit - np.eye(3))
     square = np.asarray((off < SQUARE).all(axis=(1, 2)))
+    # Leaves that cannot be placed get a row without meaning.
     unit[~square], scales[~square] = np.eye(3), 1.0
     # A reflection is a negative scale.
     signs = np.where(np.linalg.det(unit) < 0.0, -1.0, 1.0)
@@ -297,7 +303,7 @@ def glb_of(
 
 
 def _finite(rows: NDArray[np.floating] | None, other: list[float]) -> NDArray[np.float32] | None:
-    """Return rows as float32, with `other` in place of rows that are not finite; None for None."""
+    """Return rows as float32, those that are not finite replaced by `other`; None for None."""
     if rows is None:
         return None
     with np.errstate(over="ignore"):
@@ -307,7 +313,7 @@ def _finite(rows: NDArray[np.floating] | None, other: list[float]) -> NDArray[np
 
 
 def _linear(material: Material, colours: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return a material's colours (n, 3) times its factor as linear RGBA bytes (n, 4), for glTF."""
+    """Return colours (n, 3) times a material's factor as linear RGBA bytes (n, 4), for glTF."""
     linear = np.full((len(colours), 4), 255, np.uint8)
     linear[:, :3] = np.round(255.0 * material.light_of(colours) * material.factor)
     return linear
@@ -322,7 +328,7 @@ def surface_of(tree: BVH) -> tuple[Floats, NDArray[np.uint32]]:
         points, faces = thickened(tree, _thickness(tree))
     elif is_round(tree):
         shapes = tree.arrays.primitives
-        is_valid = shape_of(shapes).bounds(shapes.points)[2]
+        _, _, is_valid = shape_of(shapes).bounds(shapes.points)
         points, faces = rounded(tree, np.flatnonzero(is_valid))
     else:
         points, faces, _ = projected.surface_of(tree)
@@ -338,7 +344,7 @@ def _thickness(tree: BVH) -> float:
 def face_triangles(tree: BVH, ids: NDArray[np.integer]) -> Floats:
     """Return triangles (n, 3, 3) that cover the primitives `ids` of a tree as they are drawn."""
     primitives = tree.arrays.primitives
-    # Factors above 1: the mark of a shape encloses its drawing.
+    # Factors above 1, by which the mark of a shape encloses its drawing.
     if tree.kind in THIN:
         points, faces = thickened(tree, 1.5 * _thickness(tree), ids)
         return np.asarray(points[faces])
@@ -366,6 +372,7 @@ def _colours(leaves: Leaves) -> NDArray[np.uint8]:
     """
     if len(np.unique(leaves.instance_id)) < 2:
         return np.repeat(PALETTE[:1], len(leaves), axis=0)
+    # Multiples of the golden ratio, modulo 1, spread the tones of consecutive ids.
     tones = 0.9 + 0.16 * (GOLDEN * leaves.instance_id % 1.0)
     return np.asarray((PALETTE[leaves.tree_of % len(PALETTE)] * tones[:, None]).astype(np.uint8))
 

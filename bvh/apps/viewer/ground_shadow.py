@@ -32,7 +32,7 @@ class GroundShadow(NamedTuple):
     size: Floats
 
     def show(self, scene: Any, frame: PageFrame, name: str = "/shadow") -> Any:
-        """Draw the shadow in viser's `scene` of a page, and return viser's handle of it."""
+        """Draw the shadow in viser's `scene` of a page with this frame; return viser's handle."""
         from trimesh.transformations import quaternion_from_matrix
 
         turn = np.eye(4)
@@ -58,20 +58,24 @@ def ground_shadow(scene: Scene, up: Floats, without: Collection[int] = ()) -> Gr
     diagonal = float(np.linalg.norm(bounds[1] - bounds[0]))
     if not (np.isfinite(bounds).all() and 0.0 < diagonal < np.inf):
         return None
-    # To the side of the first view of a page, and high, so that the shadow is short.
+    # The lamp is to the side of the first view of a page, and high, so that shadows are short.
     along = oblique(up)
     along -= (along @ up) * up
     lamp = up + 0.25 * np.cross(up, along) - 0.1 * along
-    lights = Lights(lamp / np.linalg.norm(lamp), up, 0.0, RAYS, REACH * diagonal)
+    lights = Lights(
+        lamp=lamp / np.linalg.norm(lamp), zenith=up, softness=0.0, rays=RAYS, reach=REACH * diagonal
+    )
     ground = Ground.below(bounds, up, lights)
     if ground is None:
         return None
-    # Cast rays down, from above the scene's ground, through the centre of each pixel.
+    # Cast rays down through the centres of pixels, from above the ground. The image covers the part
+    # of the ground where there may be shadows: from `low` on, along two axes in it.
     steps = (np.arange(SIDE) + 0.5) / SIDE
     low, size = ground.near[0], ground.near[1] - ground.near[0]
     x, y = np.meshgrid(low[0] + size[0] * steps, low[1] + size[1] * steps)
-    flat = x[..., None] * ground.across[0] + y[..., None] * ground.across[1]
-    points = (flat + (ground.level + diagonal) * up).reshape(-1, 3)
+    in_plane = x[..., None] * ground.across[0] + y[..., None] * ground.across[1]
+    points = (in_plane + (ground.level + diagonal) * up).reshape(-1, 3)
+    # Cells choose the directions of rays to the lights, another for each pixel nearby.
     cells = cells_of(np.arange(SIDE), np.arange(SIDE)).ravel()
     light, _ = ground.light(scene, points, np.broadcast_to(-up, points.shape), cells)
     missing = _blurred((1.0 - light).reshape(SIDE, SIDE))
@@ -84,7 +88,7 @@ def ground_shadow(scene: Scene, up: Floats, without: Collection[int] = ()) -> Gr
 
 
 def _blurred(shares: Floats) -> Floats:
-    """Return an image (SIDE, SIDE) smoothed against noise, with weights 1/4, 1/2, 1/4 per axis."""
+    """Return an image (SIDE, SIDE) smoothed along both axes with weights 1/4, 1/2, 1/4."""
     for axis in (0, 1):
         padded = np.pad(shares, [(1, 1) if k == axis else (0, 0) for k in (0, 1)], "edge")
         near = [np.take(padded, np.arange(SIDE) + k, axis) for k in range(3)]

@@ -58,11 +58,11 @@ def write_page(
     camera: Camera | None = None, pick: Pick | None = None, draw: Draw | None = None,
     text: str = "",
 ) -> int:  # fmt: skip
-    """Write a page that shows a scene, its shadow on the ground, and a pick; return its size.
+    """Write a page that shows a scene, its shadow, and a pick; return its size in bytes.
 
-    `camera`, in the world, is the first view; by default it sees all, with `up` upward. At most
-    `max_faces` faces are stored. `draw` may draw more on the page, and returns the meshes to show;
-    the caption has `title`, and then `text`.
+    `camera`, in the world, is the first view; by default it sees all, with the unit vector `up`
+    upward. At most `max_faces` faces are stored. `draw`, if given, may draw more on the page, and
+    returns the meshes to show. The caption has `title`, and then `text`.
     """
     check_page_path(path)
     frame = PageFrame.around(scene.bounds)
@@ -80,8 +80,8 @@ def write_page(
     finally:
         with silent():
             server.stop()
-    rows = [*([text] if text else []), "drag to turn"] + ([] if pick is None else [_label(pick)])
-    caption = f"<b>{html.escape(title)}</b>: {html.escape('; '.join(rows))}"
+    notes = [*([text] if text else []), "drag to turn"] + ([] if pick is None else [_label(pick)])
+    caption = f"<b>{html.escape(title)}</b>: {html.escape('; '.join(notes))}"
     content = (
         page.replace(LIGHT, SYSTEM, 1)
         .replace("<head>", f"<head>{_stepping_back(scene, camera, frame)}", 1)
@@ -102,9 +102,14 @@ def _shown(
     server: Any, scene: Scene, drawing: PageDrawing, camera: Camera, up: Floats,
     pick: Pick | None, draw: Draw | None,
 ) -> str:  # fmt: skip
-    """Return a page as HTML, made by `server`; other arguments are as in `write_page`."""
+    """Return the HTML of a page that `server`, viser's, makes of the `drawing` of a scene.
+
+    `camera` is the first view; `up`, `pick` and `draw` are as in `write_page`.
+    """
     frame = drawing.frame
-    set_up(server, up, 1.2, *_view_of(camera, frame), 2.0 * math.atan(camera.half_height))
+    eye, target = _view_of(camera, frame)
+    fov = 2.0 * math.atan(camera.half_height)  # Half the picture's height at distance 1.
+    set_up(server, up, light=1.2, eye=eye, target=target, fov=fov)
     marks = Marks(server.scene, lambda: frame)
     shadow = ground_shadow(scene, up)
     if shadow is not None:
@@ -119,9 +124,9 @@ def _shown(
 
 
 def _view_of(camera: Camera, frame: PageFrame) -> tuple[Floats, Floats]:
-    """Return (eye, target) of a world camera in page coordinates.
+    """Return (eye, target) of a camera of the world in page coordinates.
 
-    The target is as far ahead of the eye as the page's origin is from it.
+    The target is ahead of the eye, as far away as the origin of the page is.
     """
     eye = frame.to_page(camera.eye)
     return eye, eye + camera.forward * float(np.linalg.norm(eye))
@@ -131,6 +136,7 @@ def _stepping_back(scene: Scene, camera: Camera, frame: PageFrame) -> str:
     """Return a script, as HTML, that moves the first camera away where a page is narrow."""
     if not np.isfinite(scene.bounds).all():
         return ""
+    # Columns of pixels, and depths, of the corners of the scene's bounds.
     x, _, depth = camera.project(corners_of(scene.bounds[None])[0])
     half = 0.5 * camera.height
     # The width that the scene needs, in heights of the picture; 1 if some of it is behind the eye.

@@ -11,9 +11,10 @@ from bvh.apps.viewer.drawing import DrawnMesh
 
 
 class Meshes:
-    """The meshes of one page; `scene` is viser's scene of its client."""
+    """The meshes of one page."""
 
     def __init__(self, scene: Any) -> None:
+        """Begin without meshes; `scene` is viser's scene of the client."""
         self._scene = scene
         # Parts on the page, and viser's handles of them, by the keys of parts.
         self._shown: dict[tuple[int, int], tuple[DrawnMesh, Any]] = {}
@@ -27,7 +28,7 @@ class Meshes:
             handle.visible = visible
 
     def show(self, parts: Sequence[DrawnMesh]) -> None:
-        """Show these parts instead of those before."""
+        """Show the parts of a drawing instead of those shown before; send only what has changed."""
         for key in self._shown.keys() - {part.key for part in parts}:
             self._shown.pop(key)[1].remove()
         for part in parts:
@@ -41,7 +42,7 @@ class Meshes:
             self._shown[part.key] = part, handle
 
     def _add(self, name: str, part: DrawnMesh) -> Any:
-        """Send a part as a file with a material, as copies, or as one mesh; return its handle."""
+        """Send a part, as `name`, as a .glb file, as copies or as a mesh; return viser's handle."""
         if part.glb is not None:
             return self._scene.add_batched_glb(
                 name, part.glb, part.turns, part.places, batched_scales=part.scales, lod="off",
@@ -65,12 +66,13 @@ class Meshes:
 
 
 def linear(colours: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return sRGB colours as linear ones, which pages expect for copies, not for single meshes."""
+    """Return sRGB colours as linear ones, which viser expects for copies, not for single meshes."""
     return np.asarray((255.0 * (colours / 255.0) ** 2.2).round().astype(np.uint8))
 
 
 def _fits(old: DrawnMesh, new: DrawnMesh) -> bool:
-    """Return whether the old mesh on the page can be changed in place; files and faces cannot."""
+    """Return whether the mesh `old` on the page can be changed to `new`; files and faces cannot."""
+    # Nor can copies become a single mesh, or the reverse.
     if old.glb != new.glb or (len(old.places) > 1) != (len(new.places) > 1):
         return False
     return old.faces is new.faces or np.array_equal(old.faces, new.faces)

@@ -41,10 +41,10 @@ def header(title: str, what: str, notices: Sequence[str]) -> str:
 
 
 def picked(pick: Pick | None, seconds: float | None = None, many: bool = False) -> str:
-    """Return the text about a click and what it hit, `pick`, or None for nothing.
+    """Return the text about a click, which has hit `pick`, or nothing if that is None.
 
     `seconds` is how long the pick took, None before the first click. The instance is named if the
-    scene has `many`.
+    scene has `many` instances.
     """
     if seconds is None:
         return block('<span id="bvh-pick">Click a face to pick it.</span>')
@@ -90,7 +90,7 @@ def selected(found: Selection | None, seconds: float, drawn: int, count: int = 0
 
 
 def hovered(pick: Pick | None, distance: float, seconds: float) -> str:
-    """Return a line about the face under the pointer, `distance` from the eye; a dash for None."""
+    """Return a line about a pick under the pointer, `distance` from the eye; a dash for None."""
     if pick is None:
         return block(table([("Pointer", "hover", "\N{EN DASH}")]))
     name = "" if pick.name is None else f" of {pick.name}"
@@ -103,8 +103,8 @@ def picture_text(
 ) -> str:
     """Return the text about a picture of `size` (width, height), and the legend of a cost map.
 
-    It took `seconds`, of which `casting` were for its rays. `hottest` is the cost of the map's last
-    colour, None for other pictures.
+    The picture took `seconds`, `casting` of them to cast and shade `rays` rays. `hottest` is the
+    cost that the map's last colour stands for, None for other pictures.
     """
     cast = f"{grouped(rays)} cast and shaded in {_milliseconds(casting)}"
     pixels = f"{size[0]} \N{MULTIPLICATION SIGN} {size[1]}, shown after {_milliseconds(seconds)}"
@@ -121,9 +121,9 @@ def picture_text(
 
 
 def measured(ends: np.ndarray | None, distance: float = 0.0, started: bool = False) -> str:
-    """Return a table of a distance and its end points (2, 3), or a hint what to click for None.
+    """Return a table of a distance and its end points (2, 3).
 
-    The hint asks for the second click if `started`.
+    Without end points, return a hint what to click: the second point if `started`.
     """
     if ends is None:
         hint = "Click the other one." if started else "Click the first one."
@@ -137,12 +137,13 @@ def measured(ends: np.ndarray | None, distance: float = 0.0, started: bool = Fal
 
 
 def dragging(tool: str) -> str:
-    """Return the element from which the page's script reads the tool: rectangle, lasso or ""."""
+    """Return the HTML from which the page's script reads `tool`: "rectangle", "lasso" or ""."""
     return f'<span id="bvh-tool" data-tool="{tool}"></span>'
 
 
 def watching_html() -> str:
     """Return HTML that starts the page's script; the text field for the cursor must follow it."""
+    # The script looks for the field behind the element "bvh-cursor".
     script = files(__package__).joinpath("pointer.js").read_text("utf-8")
     return f'<span id="bvh-cursor"></span>{tab_title("bvh")}{accessible()}{running(script)}'
 
@@ -181,4 +182,5 @@ def _microseconds(seconds: float) -> str:
 
 def _milliseconds(seconds: float) -> str:
     """Return a time as text in ms, or in s from 1 s on."""
+    # 0.9995 s rounds to 1000 ms, which three digits do not hold.
     return f"{seconds * 1e3:.3g} ms" if seconds < 0.9995 else f"{seconds:.3g} s"

@@ -16,6 +16,7 @@ class SceneCopy:
     """
 
     def __init__(self, source: Scene) -> None:
+        """Copy the scene `source`."""
         self.source, self.lock = source, threading.RLock()
         self.scene: Scene
         self.hidden: set[int] = set()
@@ -34,7 +35,7 @@ class SceneCopy:
             self.follow()
 
     def follow(self) -> None:
-        """Bring the copy up to date."""
+        """Apply changes of the source to the copy; they, and changes of trees, raise `version`."""
         with self.lock:
             if self._seen == changes.count:
                 return

@@ -23,6 +23,7 @@ from bvh.apps.viewer.tools.selecting import Selecting
 from bvh.apps.viewer.tools.views import WIDE, Views
 from bvh.apps.viewer.tracing import Latest, Tracer
 from bvh.camera.camera import Camera
+from bvh.camera.placement import corners_of
 from bvh.picking.results import Pick
 from bvh.pictures.drawn_shapes import is_round
 from bvh.pictures.shading import SHADES
@@ -44,16 +45,17 @@ KEYS = (
 
 
 class Session:
-    """The page of one client, which queries a copy of the scene.
-
-    `client` is viser's handle, and `drawing` what the page shows at first. `head` is the HTML at
-    the top of the panel: title, content and notices. `up` is a unit vector.
-    """
+    """The page of one client, which queries a copy of the scene."""
 
     def __init__(
         self, client: Any, copy: SceneCopy, drawing: PageDrawing, head: str,
         up: NDArray[np.float64], threads: int | None,
     ) -> None:  # fmt: skip
+        """Fill the page of `client`, viser's handle, which queries `copy` and shows `drawing`.
+
+        `head` is the HTML at the top of the panel: title, content and notices. `up` is a unit
+        vector. `threads` are for selections and pictures.
+        """
         self.client, self.frame, self.threads = client, drawing.frame, threads
         self.pick: Pick | None = None
         # Shared by all pages of the scene; the copy is replaced only while the lock is held.
@@ -230,7 +232,7 @@ class Session:
         self.client.gui.configure_theme(dark_mode=dark, **readouts.THEME)
 
     def _clear(self) -> None:
-        """Clear the pick, the selection and the measurement, when Escape is pressed."""
+        """Clear the pick, the selection and the measurement, as the Escape key does."""
         with self.lock:
             self.pick = self._picked = None
             self.marks.clear("face", "edges", "normal")
@@ -245,12 +247,11 @@ class Session:
         self.pick_along(self.frame.to_page(origin), direction)
 
     def pick_along(self, origin: Any, direction: Any) -> None:
-        """Pick the face that a ray hits, and show it; the origin is in page coordinates."""
+        """Pick the face that a ray hits, and show it; `origin` is in page coordinates."""
         with self.updated_scene():
             ray_camera = self.frame.ray_camera(origin, direction)
             camera, began, pick = self._section.seen(ray_camera), notice.clock(), None
-            # The ray is in the middle of the camera's only pixel. There is no camera if the section
-            # plane hides all of the ray.
+            # The ray is in the middle of the camera's only pixel. None: the section plane hides it.
             if camera is not None:
                 pick = self.scene.pick(camera, 0.5, 0.5, radius=self._snap(ray_camera))
             seconds = notice.clock() - began
@@ -265,7 +266,7 @@ class Session:
     def _snap(self, camera: Camera) -> float:
         """Return the radius of picks, in pixels of a camera: above 0 for points and segments.
 
-        These have no area. With spheres or capsules in the scene, picks have no radius.
+        Points and segments have no area to hit. If there are spheres or capsules, too, it is 0.
         """
         trees = self.scene.leaves.trees
         if all(tree.kind not in THIN for tree in trees) or any(map(is_round, trees)):
@@ -286,15 +287,16 @@ class Session:
         with self.updated_scene():
             leaves = self.scene.leaves
             boxes = [
-                leaf.tree.bounds @ leaf.transform[:3, :3].T + leaf.transform[:3, 3]
+                corners_of(leaf.tree.bounds) @ leaf.transform[:3, :3].T + leaf.transform[:3, 3]
                 for leaf in leaves[:] if leaf.path[0] == instance_id
             ]  # fmt: skip
             if boxes:
                 corners = np.concatenate(boxes)
+                # "" is no view: the camera keeps its direction.
                 self.views.look("", np.array([corners.min(axis=0), corners.max(axis=0)]))
 
     def _mark_pick(self, camera: Camera) -> None:
-        """Mark the picked face, as seen by a camera, and its normal."""
+        """Mark the picked face, so that `camera` sees the marks in front of it, and its normal."""
         pick = self.pick
         self.marks.clear("face", "edges", "normal")
         self._picked = None
@@ -332,7 +334,7 @@ class Session:
         self.selecting.follow(camera)
 
     def refreshed(self, marked: Marked) -> Marked | None:
-        """Return `marked` if it has not changed, or else as it is now; None if it was removed."""
+        """Return `marked` if its leaf has not changed, else as it is now; None if it is removed."""
         scene, leaves = self.scene, self.scene.leaves
         for leaf in np.flatnonzero(leaves.instance_id == marked.path[0]).tolist():
             tree = leaves.trees[leaves.tree_of[leaf]]

@@ -60,23 +60,24 @@ class Latest:
 
 
 class Tracer:
-    """Caster of a page's ray-cast pictures in a shade, if one is chosen.
-
-    `copy` is the scene that all pages share, and `camera` returns the page's current camera. `show`
-    is called with an image (h, w, 3), or None for no image, and HTML about it.
-    """
+    """Caster of a page's ray-cast pictures in a shade, if one is chosen."""
 
     def __init__(
         self, copy: SceneCopy, camera: Callable[[], Camera],
         show: Callable[[NDArray[np.uint8] | None, str], None], threads: int | None,
     ) -> None:  # fmt: skip
+        """Begin without a shade. `copy` is the scene that all pages share.
+
+        `camera` returns the page's current camera. `show` is called with an image (h, w, 3), or
+        None for no image, and HTML about it.
+        """
         self.camera, self.show, self.threads, self._copy = camera, show, threads, copy
         self.shade: Shade | None = None
         # The share of FINEST of the next picture, 0 for a coarse one; whether the page is closed.
         self._fine, self._closed = 0.0, False
         # Counts changes of view or scene: a picture in progress is outdated if it has grown.
         self._moves = 0
-        # Of the last picture; it sizes the next coarse one.
+        # From the last picture, to choose the size of the next coarse one.
         self._seconds_per_pixel = 1e-6
         # The timer of the next fine picture.
         self._timer: threading.Timer | None = None
@@ -117,7 +118,7 @@ class Tracer:
         threading.Thread(target=self._draw, name="viewer pictures", daemon=True).start()
 
     def _rest(self) -> None:
-        """Schedule a fine picture after RESTING seconds, in place of one scheduled before."""
+        """Schedule a fine picture in RESTING seconds, in place of one scheduled before."""
         self.stop()
         self._timer = threading.Timer(RESTING, self._refine)
         self._timer.daemon = True
@@ -179,6 +180,7 @@ class Tracer:
         if self.shade == shade:
             text = picture_text(size, picture.rays, picture.seconds, seconds, picture.hottest)
             self.show(picture.pixels, text)
+        # After the first fine picture, cast the second, unless it would be no larger.
         if 0.0 < fine < 1.0 and self._moves == moves:
             self._fine = 1.0
             if size != reduced(view.width, view.height, FINEST):

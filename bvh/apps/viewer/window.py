@@ -82,7 +82,8 @@ class Viewer(Page):
         # The steps that may fail come before the server starts.
         super().__init__(host, port, "bvh", origins, url)
         eye = first_view(self._copy.scene, self._frame, up).eye
-        set_up(self._server, up, 1.2, eye, np.zeros(3), float(np.radians(WIDE)))
+        fov = float(np.radians(WIDE))
+        set_up(self._server, up, light=1.2, eye=eye, target=np.zeros(3), fov=fov)
         self._server.gui.configure_theme(**readouts.THEME)
         self._server.gui.main_panel.dock_right()
         self._server.on_client_connect(self._add)
@@ -110,9 +111,9 @@ class Viewer(Page):
     def save_html(self, path: str | os.PathLike[str]) -> int:
         """Write the scene as a page of one file that needs no server; return its size in bytes.
 
-        It can be turned, and shows the meshes above their shadow, and the last pick of the page
-        that was opened last, by that page's camera, if there is one. It follows the system's dark
-        mode, and loads nothing.
+        The page can be turned. It shows the meshes above their shadow, with the camera and the last
+        pick of the page that was opened last, if there is one. It follows the system's dark mode,
+        and loads nothing.
 
         Parameters
         ----------
@@ -141,6 +142,7 @@ class Viewer(Page):
 
     def _stop_threads(self) -> None:
         """Stop the thread and close all pages."""
+        # Wake the thread, which waits for pages; it sees that the viewer is closed, and ends.
         self._has_pages.set()
         self._thread.join(PATIENCE)
         for session in list(self._sessions.values()):
@@ -202,6 +204,7 @@ class Viewer(Page):
         except (ValueError, TypeError, MemoryError) as caught:
             error = caught
         head = self._head(error)
+        # The first content of a scene that was empty also moves the cameras.
         for session in list(self._sessions.values()):
             session.show(self._drawing, head)
             if was_empty and not self._empty:
@@ -210,9 +213,9 @@ class Viewer(Page):
                 camera.up_direction, camera.position, camera.look_at = self._up, eye, np.zeros(3)
 
     def _drawn(self, before: PageDrawing | None) -> PageDrawing:
-        """Return the drawing of the scene's copy, which reuses arrays of the one before.
+        """Return the drawing of the scene's copy; arrays of the drawing `before` are reused.
 
-        The page gets a new frame if the scene had been empty, or does not fit into the old one.
+        Pages get a new frame if the scene had been empty, or does not fit into the old one.
         """
         scene = self._copy.scene
         drawing = drawing_of(scene, self._frame, self._max_faces, before)
@@ -316,7 +319,7 @@ def view(
 
 
 def _scene_of(source: Any, title: str | None) -> tuple[Scene, str]:
-    """Return the scene of a source of `view`, and `title` or a default title."""
+    """Return a scene that shows `source`, as `view` takes it, and `title` or a default title."""
     if isinstance(source, Scene):
         return source, title or "Scene"
     if is_graph(source):

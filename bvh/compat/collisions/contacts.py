@@ -121,8 +121,6 @@ class DistanceData(FacePair):
 
 def common_points(first: Reals, second: Reals) -> Reals:
     """Return the middle (m, 3) of the intersection of each pair of touching triangles (m, 3, 3)."""
-    # Corners of the intersection of two triangles are corners of one of them, crossings of an edge
-    # and the other's plane, or of two edges in one plane. Those on both triangles are averaged.
     out = np.empty((len(first), 3))
     for begin in range(0, len(first), CHUNK):
         rows = slice(begin, begin + CHUNK)
@@ -131,19 +129,27 @@ def common_points(first: Reals, second: Reals) -> Reals:
 
 
 def crossed(first: Reals, second: Reals) -> tuple[Reals, NDArray[np.bool_]]:
-    """Return the `common_points` (m, 3) of triangles, and which are on both of a pair, (m,)."""
+    """Return the `common_points` (m, 3) of pairs of triangles, and which of them are on both, (m,).
+
+    A point that is off a triangle by more than CROSSING of the coordinates is not on it.
+    """
     points = common_points(first, second)
     around = first - points[:, None], second - points[:, None]
     size = sum(np.abs(triangles).max(axis=(1, 2)) for triangles in around)
     # Triangles are divided by their size, so that nothing overflows.
     unit = np.where(size > 0.0, size, 1.0)
     off = [distances_to_faces(np.zeros(3), each / unit[:, None, None]) for each in around]
+    # No coordinate of either triangle exceeds the sum of `size` and those of `second`.
     limit = CROSSING * (size + np.abs(second).max(axis=(1, 2)))
     return points, np.asarray(np.maximum(*off) * unit <= limit)
 
 
 def _common(a: Reals, b: Reals) -> Reals:
-    """Return `common_points` of at most CHUNK pairs of triangles (m, 3, 3)."""
+    """Return the middle (m, 3) of the intersection of touching triangles a and b, (m, 3, 3) each.
+
+    Corners of the intersection are corners of a triangle, crossings of an edge and the other plane,
+    or crossings of two edges. Of all these points, those nearest to both triangles are averaged.
+    """
     size = np.abs(a - a[:, :1]).max(axis=(1, 2)) + np.abs(b - b[:, :1]).max(axis=(1, 2))
     # Relative to a corner of `a`, and divided by their size, so that nothing overflows.
     unit = np.where(size > 0.0, size, 1.0)[:, None, None]
@@ -151,7 +157,7 @@ def _common(a: Reals, b: Reals) -> Reals:
     a, b = (a - origin) / unit, (b - origin) / unit
     edges = [(t[:, i - 1], t[:, i]) for t in (a, b) for i in range(3)]
     with np.errstate(all="ignore"):
-        # Edges k < 3 are those of a. Degenerate cases give NaN, which becomes 0.
+        # Edges k < 3 are those of a. Degenerate cases give NaN, which becomes 0, a corner of a.
         corners = [_crossing(*edge, b if k < 3 else a) for k, edge in enumerate(edges)]
         corners += [_between(*edge, *other) for edge in edges[:3] for other in edges[3:]]
         corners += [t[:, i] for t in (a, b) for i in range(3)]
@@ -170,7 +176,7 @@ def _crossing(p: Reals, q: Reals, triangle: Reals) -> Reals:
 
 
 def _between(p: Reals, q: Reals, r: Reals, s: Reals) -> Reals:
-    """Return the point of each segment p q, (m, 3), nearest to a line r s; or NaN if parallel."""
+    """Return the point of each segment p q, (m, 3), nearest to the line r s; NaN if parallel."""
     # Solves d.(w + t d - u e) = 0 = e.(w + t d - u e) for t; p + t d is the nearest to the line.
     d, e, w = q - p, s - r, p - r
     dd, de, ee, dw, ew = ((x * y).sum(axis=1) for x, y in ((d, d), (d, e), (e, e), (d, w), (e, w)))
@@ -187,8 +193,9 @@ def contact_places(
 ) -> tuple[Reals, Reals, Reals, NDArray[np.bool_]]:
     """Return points (m, 3), normals (m, 3), depths (m,) and has_round (m,) of touching primitives.
 
-    The first of each pair belongs to a leaf of `view`, the second to one of `content`. Depths are
-    NaN where one is a face; has_round is True where one is a sphere or a capsule.
+    The first of each pair belongs to a leaf of the scene of `view`, the second to one of `content`.
+    A point is in the middle of the contact; a normal is the first's, of length 1. Depths are NaN
+    where one is a face; has_round is True where one is a sphere or a capsule.
     """
     first, second = pairs.leaf.T
     has_round = view.round_trees[view.tree_of[first]]
@@ -207,7 +214,10 @@ def contact_places(
 
 
 def _corners(view: SceneView, pairs: ScenePairs, side: int) -> Reals:
-    """Return the corners (m, 3, 3), in the world, of the faces of `view`: side 0 or 1 of pairs."""
+    """Return the corners (m, 3, 3), in the world, of one face of each of the `pairs`.
+
+    On `side` 0 of a pair is its first face, on 1 its second; `view` is that of this side's scene.
+    """
     leaf, prim = pairs.leaf[:, side], pairs.prim_id[:, side]
     corners = np.empty((len(leaf), 3, 3))
     for k in np.unique(leaf).tolist():
@@ -233,18 +243,19 @@ def _round_places(
         rows = np.flatnonzero((pairs.leaf == (one, other)).all(axis=1))
         found = rounds.pairs_of(one, other, pairs.prim_id[rows].astype(np.int64))
         both, gaps = (found.first, found.second), found.gaps()
-        # The nearest points of both axes, or of an axis and a face.
+        # x and y: the nearest points of both axes, or of an axis and a face.
         x, y, radii = gaps[:, 2:5], gaps[:, 5:8], np.stack([some.radii for some in both])
         faces = [not rounds.is_round(side, leaf) for side, leaf in enumerate((one, other))]
         axes = both[1].corners if faces[0] else both[0].corners
+        # Unit vectors from y to x; at right angles to an axis where these are the same.
         apart = np.array([unit_along(*each) for each in zip(x - y, axes, strict=True)])
-        r, s = radii[:, :, None]
+        r, s = radii[:, :, None]  # 0 of faces
         # Halfway between the points of both surfaces that are deepest in each other.
         points[rows] = 0.5 * (x - r * apart) + 0.5 * (y + s * apart)
         if any(faces):
-            # Where an axis crosses a face; these are no nearest points of `gaps`.
-            crossings, off = crossed(both[0].corners, both[1].corners)
-            points[rows[off]] = crossings[off]
+            # Where an axis crosses a face, at a point that `gaps` does not return.
+            crossings, does_cross = crossed(both[0].corners, both[1].corners)
+            points[rows[does_cross]] = crossings[does_cross]
         else:
             depths[rows] = radii.sum(axis=0) - np.linalg.norm(x - y, axis=1)
         normals[rows] = normals_of(both[0].corners) if faces[0] else -apart
@@ -286,7 +297,8 @@ def point_inside(solid: Instance, other: Instance, connected: bool) -> Reals | N
     the mesh of `other` is `connected`.
     """
     if other.child.kind in ROUND:
-        # The lowest points of shapes: rows have the ends of an axis at 6 and -4, and the radius.
+        # The lowest points of shapes: rows have the ends of the axis at 6:9 and -4:-1, and last the
+        # radius.
         rows = other.child.arrays.primitives.points
         lower_end = np.where(rows[:, [8]] < rows[:, [-2]], rows[:, 6:9], rows[:, -4:-1])
         points = lower_end - [0.0, 0.0, 1.0] * rows[:, -1:]
@@ -303,18 +315,18 @@ def point_inside(solid: Instance, other: Instance, connected: bool) -> Reals | N
 
 
 def _least_distance(solid: Scene, p: Reals, q: Reals) -> float:
-    """Return the least signed distance of points of a segment from p to q from a solid."""
+    """Return the least signed distance, negative inside a solid, of the points of a segment p q."""
     # Distances change no faster than positions, so the least one of a part of length L, with a and
     # b at its ends, is at least (a + b - L) / 2.
     length, step = float(np.linalg.norm(q - p)), 1.0 / PARTS
 
     def distances(at: Reals) -> Reals:
-        """Return the signed distances of p + at (q - p)."""
+        """Return the signed distances of the points p + at (q - p)."""
         return np.asarray(solid.signed_distance(p + at[:, None] * (q - p)))
 
     if length == 0.0:
         return float(distances(np.zeros(1))[0])
-    # The shares at which parts begin, and the distances of their ends.
+    # The shares at which parts begin, and the distances `first` and `last` of their ends.
     begin = np.linspace(0.0, 1.0, PARTS + 1)
     ends = distances(begin)
     best, begin, first, last = float(ends.min()), begin[:-1], ends[:-1], ends[1:]

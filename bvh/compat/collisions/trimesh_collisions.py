@@ -202,15 +202,15 @@ class CollisionManager:
         return result
 
     def _views(self, other: CollisionManager) -> tuple[SceneView, SceneView]:
-        """Return the views of this manager's scene and of the other's.
+        """Return the `SceneView` of this manager's scene and that of the other's.
 
-        They are the same object if `other` is this manager: searches then take each pair once.
+        Both are one object if `other` is this manager: searches then take each pair once.
         """
         view = self._scene.view()
         return view, view if other is self else other._scene.view()
 
     def _names_of(self, other: CollisionManager, first: int, second: int) -> Names:
-        """Return the names of the mesh `first` here and of `second` in `other`, which are ids."""
+        """Return the names of the mesh with the id `first` here, and of `second` in `other`."""
         return self._names[first], other._names[second]
 
     def _colliding(
@@ -235,15 +235,15 @@ class CollisionManager:
         return len(pairs) > 0, names, data
 
     def _contacts(self, other: CollisionManager) -> list[ContactData]:
-        """Return a contact for each pair of faces that touch."""
-        view, content = self._views(other)
+        """Return a contact for each pair of faces that touch, of this manager and of `other`."""
+        (view, content), threads = self._views(other), thread_count(None)
 
         def compared(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.bool_]:
-            """Return which pairs of leaves to compare: in one manager each once, of two leaves."""
+            """Return which pairs of leaves to compare: in one manager, each two leaves once."""
             return first < second if content is view else np.ones(len(first), np.bool_)
 
-        # Without transform and progress; not `itself`, by whose rule shared edges are no contacts.
-        pairs = find_leaf_pairs(view, content, None, False, thread_count(None), None, compared)
+        transform, progress, itself = None, None, False  # shared edges are contacts
+        pairs = find_leaf_pairs(view, content, transform, itself, threads, progress, compared)
         points, normals, depths, has_round = contact_places(view, content, pairs)
         # Functions that measure depths: one for two meshes; with a sphere or capsule, by prims.
         shared: dict[Any, Callable[[], float]] = {}
@@ -261,7 +261,7 @@ class CollisionManager:
         self, other: CollisionManager, first: int, second: int,
         prims: tuple[int, int] | None = None, known_depth: float = np.nan,
     ) -> Callable[[], float]:  # fmt: skip
-        """Return a function for the depth to which two objects, as they are now, penetrate.
+        """Return a function that returns how deep two objects, as they are now, are in each other.
 
         `first` and `second` are ids here and in `other`. With spheres or capsules, `prims` has the
         ids of a shape and a face: only that shape counts. The depth is `known_depth` unless NaN.
@@ -289,14 +289,14 @@ class CollisionManager:
     ) -> list[Inside]:  # fmt: skip
         """Return (id, id in `other`, inner point) for pairs of a mesh and a solid one around it.
 
-        If `any_one`, the first is enough. Pairs of ids in `touching` (n, 2), and those in `ignored`
-        (see `candidates`), are left out.
+        If `any_one`, the first is enough. Left out are pairs of ids in `touching` (n, 2), and those
+        in `ignored`, one number each: the first id times 2**32, plus the second.
         """
         if not (self._solid or other._solid):
             return []
         view, content = self._views(other)
-        # Instances whose boxes meet: at a distance of 0.
-        pairs = candidates(view, content, ignored, 0.0, thread_count(None)).owners
+        # Pairs of instances whose boxes meet.
+        pairs = candidates(view, content, ignored, reach=0.0, threads=thread_count(None)).owners
         left_out, result = set(map(tuple, touching.tolist())), list[Inside]()
         for first, second in np.unique(pairs, axis=0).tolist():
             if (first, second) in left_out:
@@ -309,7 +309,7 @@ class CollisionManager:
         return result
 
     def _inner_point(self, other: CollisionManager, first: int, second: int) -> Reals | None:
-        """Return a point of one of two meshes, given by ids, that is inside the other if solid."""
+        """Return a point of one of two meshes, by ids, inside the other, a solid one; or None."""
         sides = [(self, first), (other, second)]
         for (manager, number), (inner_manager, inner) in (sides, sides[::-1]):
             if number in manager._solid:
@@ -322,7 +322,7 @@ class CollisionManager:
     def _nearest(
         self, other: CollisionManager, excluded: int | None = None
     ) -> tuple[float, Names, DistanceData | None]:
-        """Return the distance of the nearest meshes of both managers, their names, and where it is.
+        """Return the distance of the nearest meshes of both managers, their names, and its data.
 
         The mesh with the id `excluded` is not compared with the only mesh of the other manager,
         which is a copy of it. Without a pair the result is inf, (None, None) and None.
@@ -335,7 +335,8 @@ class CollisionManager:
             return np.inf, (None, None), None
         if result.distance[0] > 0.0:
             # No surfaces touch, but a mesh may be inside a solid one; any such pair will do.
-            inside = self._inside(other, np.empty((0, 2), np.int32), True, ignored)
+            touching = np.empty((0, 2), np.int32)
+            inside = self._inside(other, touching, any_one=True, ignored=ignored)
             for first, second, point in inside:
                 names, points = self._names_of(other, first, second), np.stack([point, point])
                 return 0.0, names, DistanceData(names, (-1, -1), points, 0.0)
@@ -373,14 +374,14 @@ def _matrix(transform: ArrayLike | None) -> NDArray[np.float64]:
 
 
 def _one(mesh: trimesh.Trimesh, transform: ArrayLike | None) -> CollisionManager:
-    """Return a new manager with one mesh, named EXTERNAL."""
+    """Return a new manager of one mesh, under the name EXTERNAL."""
     manager = CollisionManager()
     manager.add_object(EXTERNAL, mesh, transform)
     return manager
 
 
 def _managed(manager: CollisionManager) -> CollisionManager:
-    """Return a copy with a scene of its own: a manager meets its copy as any other manager."""
+    """Return a copy with its own scene, so that a manager meets itself like any other manager."""
     if not isinstance(manager, CollisionManager):
         raise TypeError(f"other_manager must be a CollisionManager, got {type(manager).__name__}")
     result = copy.copy(manager)

@@ -65,7 +65,7 @@ class EmbreeScene:
         dists : float or array_like, shape (n,), optional
             The largest t of each ray.
         query : {"INTERSECT", "OCCLUDED", "DISTANCE"}
-            Which array is returned, if not `output`.
+            Which array is returned, unless `output` is True.
         output : bool, optional
             Return all fields of hits, in a dict.
 
@@ -73,8 +73,8 @@ class EmbreeScene:
         -------
         ndarray of int32, ndarray of float32, or dict
             INTERSECT: the face in its mesh, -1 for a miss; OCCLUDED: 0 for a hit, -1 for a miss;
-            DISTANCE: t, or `dists` (1e37) for a miss. With `output` arrays "u", "v", "Ng",
-            "tfar", "primID" and "geomID"; zeros and -1 for a miss.
+            DISTANCE: t, or `dists` (1e37) for a miss. With `output` arrays "u", "v", "Ng" (normals,
+            not of length 1), "tfar" (t), "primID" and "geomID"; zeros and -1 for a miss.
         """
         check_option("query", query, QUERIES)
         origins = rows("vec_origins", vec_origins)
@@ -85,6 +85,7 @@ class EmbreeScene:
             return np.where(met, 0, -1).astype(np.int32)
         tree = self.tree
         hits = tree.closest_hit(origins, directions, t_max=limits)
+        # For a miss, whose prim_id is -1, this is -1, which is replaced below.
         geometry = (self._begins.searchsorted(hits.prim_id, "right") - 1).astype(np.int32)
         prim = np.where(hits.mask, hits.prim_id - self._begins[geometry], -1).astype(np.int32)
         far = np.where(hits.mask, hits.t, limits).astype(np.float32)

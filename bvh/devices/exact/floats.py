@@ -2,8 +2,9 @@
 
 Every function gives, bit for bit, what its namesake for CPUs gives; they are written again because
 Warp compiles them. A double-double is a ``vec2d``, high part first; a vector of them is a `dd3`, a
-matrix with one in each row. Products and sums must not be contracted (see `is_contracted`), so
-modules of kernels have `OPTIONS`.
+matrix with one in each row. `dd_add`, `dd_mul` and `dd_div` are of Joldes, Muller and Popescu 2017,
+"Tight and rigorous error bounds for basic building blocks of double-word arithmetic". Products and
+sums must not be contracted (see `is_contracted`), so modules of kernels have `OPTIONS`.
 """
 
 import warp as wp
@@ -31,9 +32,9 @@ SIZE_LEAST, SIZE_MOST = f8(2.0**-700), f8(2.0**700)
 
 @wp.func
 def is_contracted(x: wp.vec2d):
-    """Return whether the calling module fuses products and sums, for x = (y, fl(y * y)).
+    """Return whether the module that calls this fuses products and sums, for x = (y, fl(y * y)).
 
-    A fused operation gives the rounding error of y * y instead of 0.
+    A fused operation computes the rounding error of y * y, which is not 0 for the y in use.
     """
     return x[0] * x[0] - x[1] != ZERO
 
@@ -46,7 +47,7 @@ def nan():
 
 @wp.func
 def exponent(x: wp.float64):
-    """Return floor(log2(abs(x))) of a normal double; -1023 for zero and denormals."""
+    """Return floor(log2(abs(x))); -1023 for zero and denormals, 1024 for infinities and NaN."""
     return (wp.int32(wp.cast(x, wp.int64) >> MANTISSA_BITS) & 0x7FF) - 1023
 
 
@@ -58,7 +59,8 @@ def power_of_two(k: int):
 
 @wp.func
 def scale_by(x: wp.float64, k: int):
-    """Return x * 2**k in steps, so that no factor over- or underflows alone."""
+    """Return x * 2**k, in steps: no factor overflows or underflows where the product does not."""
+    # Beyond 2100 the product is 0 or infinite whatever x is.
     k = wp.min(wp.max(k, -2100), 2100)
     half = wp.min(wp.max(k, -1022), 1023)
     rest = wp.min(wp.max(k - half, -1022), 1023)
@@ -67,25 +69,25 @@ def scale_by(x: wp.float64, k: int):
 
 @wp.func
 def sign_of(x: wp.float64):
-    """Return -1, 0 or 1."""
+    """Return the sign of x, -1, 0 or 1; 0 for NaN."""
     return wp.where(x > ZERO, 1, 0) - wp.where(x < ZERO, 1, 0)
 
 
 @wp.func
 def largest(v: wp.vec3d):
-    """Return the largest absolute component."""
+    """Return the largest absolute value of a vector's components."""
     return wp.max(wp.abs(v[0]), wp.max(wp.abs(v[1]), wp.abs(v[2])))
 
 
 @wp.func
 def sum_of(v: wp.vec3d):
-    """Return the sum of absolute components."""
+    """Return the sum of the absolute values of a vector's components."""
     return wp.abs(v[0]) + wp.abs(v[1]) + wp.abs(v[2])
 
 
 @wp.func
 def cross_size(a: wp.vec3d, b: wp.vec3d):
-    """Return the sum of the absolute terms of each component of a cross product."""
+    """Return for each component of a x b the sum of the absolute values of its two products."""
     return wp.vec3d(
         wp.abs(a[1] * b[2]) + wp.abs(a[2] * b[1]), wp.abs(a[2] * b[0]) + wp.abs(a[0] * b[2]),
         wp.abs(a[0] * b[1]) + wp.abs(a[1] * b[0]),
@@ -94,7 +96,7 @@ def cross_size(a: wp.vec3d, b: wp.vec3d):
 
 @wp.func
 def dot_size(a: wp.vec3d, b: wp.vec3d):
-    """Return the sum of the absolute terms of a dot product."""
+    """Return the sum of the absolute values of the three products of a . b."""
     return wp.dot(wp.abs(a), wp.abs(b))
 
 
@@ -170,7 +172,10 @@ def _across(a: wp.vec2d, b: wp.vec2d):
 
 @wp.func
 def difference_of_products(a: wp.vec2d, b: wp.vec2d, c: wp.vec2d, d: wp.vec2d):
-    """Return (a * b - c * d, size) of double-doubles; the size is |a b| + |c d|, of high parts."""
+    """Return (a * b - c * d, size), a double-double and |a b| + |c d| of the high parts.
+
+    By DD_ERROR the size bounds the error. The product of low parts is left out.
+    """
     m, e = two_product(a[0], b[0])
     n, f = two_product(c[0], d[0])
     s, g = two_sum(m, -n)
@@ -180,7 +185,7 @@ def difference_of_products(a: wp.vec2d, b: wp.vec2d, c: wp.vec2d, d: wp.vec2d):
 
 @wp.func
 def sized_cross(a: dd3, b: dd3):
-    """Return the cross product of two vectors of double-doubles, and the sizes of its terms."""
+    """Return (a x b, sizes) of vectors of double-doubles; `sizes` are as of `cross_size`."""
     x, x_size = difference_of_products(a[1], b[2], a[2], b[1])
     y, y_size = difference_of_products(a[2], b[0], a[0], b[2])
     z, z_size = difference_of_products(a[0], b[1], a[1], b[0])
@@ -189,9 +194,9 @@ def sized_cross(a: dd3, b: dd3):
 
 @wp.func
 def sized_dot(n: dd3, sizes: wp.vec3d, a: dd3):
-    """Return (double-double, size) of the dot product of `sized_cross` (n) with a vector a.
+    """Return (n . a, size) for a result (n, sizes) of `sized_cross`: a double-double and its size.
 
-    The size is the sum of the absolute terms, by which DD_ERROR bounds the error.
+    The size is the sum of the absolute values of all products; the error is at most DD_ERROR of it.
     """
     x, ex = two_product(n[0, 0], a[0, 0])
     y, ey = two_product(n[1, 0], a[1, 0])
@@ -205,11 +210,12 @@ def sized_dot(n: dd3, sizes: wp.vec3d, a: dd3):
 
 @wp.func
 def round_quotient(n: wp.vec2d, n_size: wp.float64, d: wp.vec2d, d_size: wp.float64):
-    """Return (decided, n / d) of two double-doubles, rounded correctly if decided.
+    """Return (decided, n / d) of two double-doubles; the quotient is correctly rounded if decided.
 
-    Errors of n and d are at most DD_ERROR times `n_size` and `d_size`.
+    The errors of n and d are at most DD_ERROR times `n_size` and `d_size`.
     """
-    # Decided if the quotient, changed by its largest error, rounds to the same double.
+    # It is decided if the quotient, changed by its largest error, rounds to the same double, and
+    # if no number is so large or small that a product of the bound may overflow or underflow.
     inverse = ONE / d[0]
     q = n[0] * inverse
     size, reach = wp.abs(q), wp.abs(inverse)
@@ -227,7 +233,7 @@ def round_quotient(n: wp.vec2d, n_size: wp.float64, d: wp.vec2d, d_size: wp.floa
 
 @wp.func
 def dd_add(a: wp.vec2d, b: wp.vec2d):
-    """Add two double-doubles (AccurateDWPlusDW)."""
+    """Return a + b of double-doubles (AccurateDWPlusDW)."""
     s_high, s_low = two_sum(a[0], b[0])
     t_high, t_low = two_sum(a[1], b[1])
     v = fast_two_sum(s_high, s_low + t_high)
@@ -236,14 +242,14 @@ def dd_add(a: wp.vec2d, b: wp.vec2d):
 
 @wp.func
 def dd_mul(a: wp.vec2d, b: wp.vec2d):
-    """Multiply two double-doubles (DWTimesDW1)."""
+    """Return a * b of double-doubles (DWTimesDW1)."""
     p, e = two_product(a[0], b[0])
     return fast_two_sum(p, e + _across(a, b))
 
 
 @wp.func
 def dd_div(a: wp.vec2d, b: wp.vec2d):
-    """Divide two double-doubles (DWDivDW2)."""
+    """Return a / b of double-doubles (DWDivDW2)."""
     q = a[0] / b[0]
     p, e = two_product(q, b[0])
     v = fast_two_sum(p, e + q * b[1])

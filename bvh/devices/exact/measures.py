@@ -28,18 +28,21 @@ TERM_SHARE = f8(2.0**-46)
 
 @wp.struct
 class Measures:
-    """t, u, v and side of a hit, if they are decided."""
+    """t and weights of a hit at (1-u-v) v0 + u v1 + v v2, correctly rounded if `decided`."""
 
     t: wp.float64
     u: wp.float64
     v: wp.float64
-    front: wp.bool
+    front: wp.bool  # whether the ray comes from the side of the normal
     decided: wp.bool
 
 
 @wp.func
 def _shifted(a: dd3, s: wp.float64, x: dd3, t: wp.float64, y: dd3):
-    """Return (a + s x + t y, the largest of its terms), whose large terms cancel."""
+    """Return (b, M): b = a + s x + t y of double-doubles, and its largest absolute term.
+
+    The terms may cancel: the error is that which the module's docstring derives.
+    """
     total, most = dd3(), wp.float64(0.0)
     for axis in range(3):
         p, e = floats.two_product(s, x[axis, 0])
@@ -64,13 +67,13 @@ def _shifted(a: dd3, s: wp.float64, x: dd3, t: wp.float64, y: dd3):
 
 @wp.func
 def _weight(x: Volumes, q: dd3, s: wp.float64, tau: wp.float64):
-    """Return (decided, (r x a) . q / total) for one of the edges, q: v for x.p, -u for x.q.
+    """Return (decided, (r x a) . q / total): the weight v of a hit for q = x.p, -u for q = x.q.
 
-    s is the approximate weight of the edge q itself, so u for x.p and v for x.q; tau is about
-    (n . a) / (n . r), which is t over 2**shift (see `Volumes`).
+    s is about the weight of the edge q: u for x.p, v for x.q. tau is about t / 2**x.shift. The
+    quotient is correctly rounded if decided.
     """
-    # b = a + s q - tau r is minus the weight sought times the other edge, so it is short where that
-    # is about 0; and (r x b) . q is the same volume.
+    # b = a + s q - tau r is about minus the weight sought times the other edge, so b is short where
+    # that weight is about 0; and (r x b) . q equals (r x a) . q.
     b, most = _shifted(x.a, s, q, -tau, x.r)
     m, sizes = floats.sized_cross(x.r, b)
     value, size = floats.sized_dot(m, sizes, q)
@@ -80,29 +83,33 @@ def _weight(x: Volumes, q: dd3, s: wp.float64, tau: wp.float64):
 
 @wp.func
 def _time(x: Volumes, o: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-    """Return (decided, t) of a hit near the origin of its ray."""
-    decided, t = bool(False), wp.float64(0.0)
+    """Return (decided, t) of a ray from o that hits the triangle v0 v1 v2 near o.
+
+    `x` are the volumes of the ray and the triangle. t is correctly rounded if decided.
+    """
     if not is_sided(x):
-        return decided, t
-    # The origin is a vertex; or each component of a or of the normal is 0, as on faces along axes.
+        return False, f8(0.0)
+    # t is 0: the origin is a vertex; or each product of the volume n . a is 0, as on faces along
+    # axes, and the numbers are moderate, so that no product has underflowed.
     at_vertex = o == v0 or o == v1 or o == v2
     in_plane = x.along_size == ZERO and is_moderate(x.a) and is_moderate(x.p) and is_moderate(x.q)
     if at_vertex or in_plane:
-        decided = True
-    else:
-        u, v = x.of_u[0] / x.total[0], x.of_v[0] / x.total[0]
-        b, most = _shifted(x.a, u, x.p, v, x.q)
-        value, size = floats.sized_dot(x.n, x.sizes, b)
-        size += TERM_SHARE * (most * floats.sum_of(x.sizes))
-        decided, t = scaled_quotient(value, size, x.total, x.total_size, x.shift)
+        return True, f8(0.0)
+    u, v = x.of_u[0] / x.total[0], x.of_v[0] / x.total[0]
+    b, most = _shifted(x.a, u, x.p, v, x.q)
+    value, size = floats.sized_dot(x.n, x.sizes, b)
+    size += TERM_SHARE * (most * floats.sum_of(x.sizes))
+    decided, t = scaled_quotient(value, size, x.total, x.total_size, x.shift)
     return decided, t
 
 
 @wp.func
 def _by_sums(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, volumes: int):
-    """Return (is_front, decided, (t, u, v)) of a hit, by exact volumes: two for t, four for all.
+    """Return (front, decided, (t, u, v)) of the hit of the ray o, d on the triangle v0 v1 v2.
 
-    `decided` has bit 1, 2 or 4 if t, u or v is decided.
+    Computed by exact volumes: `volumes` is 2 for t alone, 4 for u and v, too. `front` tells whether
+    the ray comes from the side of the normal. `decided` is the sum of 1, 2 and 4 if t, u and v are
+    decided, which are correctly rounded then.
     """
     front, decided, found = bool(False), int(0), wp.vec3d()
     total_sure, total = bool(False), wp.vec2d()
@@ -138,13 +145,13 @@ def _by_sums(o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d,
 def _measures(near: bool, sums: bool, weights: bool) -> Any:
     """Return a function that measures hits by double-doubles.
 
-    What these leave open it finds by a point nearby, with `near`, or by exact sums, with `sums`.
-    Without `weights` it finds t alone.
+    With `near` it decides what these leave open by a point nearby, with `sums` by exact sums. Its
+    results have u = v = 0 without `weights`.
     """
 
     @wp.func
     def measures(x: Volumes, o: wp.vec3d, d: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-        """Return the measures of a hit, as `exact_details` has them; t alone without `weights`."""
+        """Return the measures of the hit of the ray o, d on v0 v1 v2; `x` are their volumes."""
         t_sure, t = scaled_quotient(x.along, x.along_size, x.total, x.total_size, x.shift)
         u_sure, u, v_sure, v, front = bool(True), f8(0.0), bool(True), f8(0.0), x.total[0] < ZERO
         if weights:
@@ -174,7 +181,7 @@ def _measures(near: bool, sums: bool, weights: bool) -> Any:
     return measures
 
 
-# By (near, sums, weights): functions for t alone, and for t, u and v.
+# Each pair: a function for t alone, and one for t, u and v.
 close_distance, close_measures = (_measures(False, False, weights) for weights in (False, True))
 near_distance, near_measures = (_measures(True, False, weights) for weights in (False, True))
 exact_distance, exact_measures = (_measures(False, True, weights) for weights in (False, True))

@@ -17,9 +17,7 @@ from bvh.geometry.arithmetic import feature_distances
 
 GREAT, UNDERFLOW = f8(feature_distances.GREAT), f8(feature_distances.UNDERFLOW)
 KEPT = f8(feature_distances.KEPT)
-DOUBT, FLAT, NEAR = (
-    f8(x) for x in (point_triangle.DOUBT, point_triangle.FLAT, point_triangle.NEAR)
-)
+DOUBT, FLAT, NEAR = f8(point_triangle.DOUBT), f8(point_triangle.FLAT), f8(point_triangle.NEAR)
 UNLIKE, SLENDER = f8(point_triangle.UNLIKE), f8(point_triangle.SLENDER)
 SIDE_ERROR = f8(point_triangle.SIDE_ERROR)
 QUARTER = f8(0.25)
@@ -27,9 +25,9 @@ QUARTER = f8(0.25)
 
 @wp.struct
 class NearestPoint:
-    """A distance, times 2**exponent, and the weights of the nearest point, if they are `sure`."""
+    """The point (1-u-v) v0 + u v1 + v v2 of a triangle nearest to a point p, if it is `sure`."""
 
-    distance: wp.float64
+    distance: wp.float64  # from p, divided by 2**exponent
     exponent: int
     u: wp.float64
     v: wp.float64
@@ -38,19 +36,19 @@ class NearestPoint:
 
 @wp.func
 def _root_of(x: wp.vec2d):
-    """Return the square root of a double-double, rounded to a double."""
+    """Return the square root of a double-double x, at least 0, as a double."""
     r = wp.sqrt(x[0])
     if r == ZERO:
         return r
-    # A step of Newton's, by the difference of x and r * r.
+    # One step of Newton's method, which corrects r by the difference of x and r * r.
     p, e = floats.two_product(r, r)
     return r + (((x[0] - p) - e) + x[1]) / (TWO * r)
 
 
 @wp.func
 def _square_of(v: dd3):
-    """Return (square, e) with |v|**2 = 2**(2 e) square; `square` is a double-double."""
-    # The vector is divided by 2**e, e the exponent of its largest component, against overflow.
+    """Return (square, e) with |v|**2 = 2**(2 e) square, for double-doubles v and `square`."""
+    # Scaled by the exponent e of its largest component, v has a square that does not overflow.
     e = floats.exponent(floats.largest(floats.high(v)))
     w = v * floats.power_of_two(-e)
     return floats.dd_dot(w, w), e
@@ -58,7 +56,8 @@ def _square_of(v: dd3):
 
 @wp.func
 def _off(p: wp.vec3d, q: wp.vec3d):
-    """Return (v, e): p - q is v * 2**e, v about 1 or 0, as `offset` on CPUs."""
+    """Return (v, e): p - q is v * 2**e, and v, of double-doubles, is 0 or of size about 1."""
+    # A difference that may overflow is that of quarters. "not <", so that NaN is one, too.
     v, e = floats.difference(p, q, 0), int(0)
     if not floats.largest(floats.high(v)) < GREAT:
         v, e = floats.difference(p * QUARTER, q * QUARTER, 0), 2
@@ -69,12 +68,15 @@ def _off(p: wp.vec3d, q: wp.vec3d):
 
 @wp.func
 def _exact_cross(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
-    """Return (decided, v, e): (p - a) x (b - a) is v * 2**e (see `exact_cross` of CPUs)."""
+    """Return (decided, v, e): (p - a) x (b - a) is v * 2**e, as `exact_cross` of CPUs has it.
+
+    v are double-doubles, by exact sums.
+    """
     v, w = floats.difference(p, a, 0), floats.difference(b, a, 0)
     cross, shifts = dd3(), wp.vec3i()
     sure, axes, most = bool(True), int(3), int(LOWEST)
     for axis in range(axes):
-        # The volume with an axis is that component, cut (True) as on CPUs.
+        # A component is the volume with the axis; it is cut (True) as on CPUs.
         along = dd3()
         along[axis, 0] = ONE
         fits, value, e = exact_sum(v, w, along, True)
@@ -89,13 +91,17 @@ def _exact_cross(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
 
 @wp.func
 def _sign_beyond(value: wp.float64, error: wp.float64):
-    """Return the sign of a value, or 0 where its error could have changed it."""
+    """Return the sign of a value, or 0 if an error of this size could have changed the sign."""
     return wp.where(wp.abs(value) > error, floats.sign_of(value), 0)
 
 
 @wp.func
 def _side_of_edge(n: dd3, p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, k: int):
-    """Return (sign, value) of n . ((b-a) x (p-a)) times 2**(2 k); sign 0 if it is unsure."""
+    """Return (sign, value) of n . ((b-a) x (p-a)) * 2**(2 k), by double-doubles.
+
+    n is the normal of a triangle with the edge (a, b): the value is above 0 if p is on the inner
+    side of that edge. The sign is 0 if it is unsure.
+    """
     e, off = floats.difference(b, a, k), floats.difference(p, a, k)
     value = floats.dd_dot(n, floats.dd_cross(e, off))[0]
     size = floats.dot_size(floats.high(n), floats.cross_size(floats.high(e), floats.high(off)))
@@ -104,14 +110,21 @@ def _side_of_edge(n: dd3, p: wp.vec3d, a: wp.vec3d, b: wp.vec3d, k: int):
 
 @wp.func
 def _sure_side(n: wp.vec3d, sizes: wp.vec3d, e: wp.vec3d, a: wp.vec3d):
-    """Return (sign, value) of n . (e x a), by doubles; sign 0 if it is unsure."""
+    """Return (sign, value) of n . (e x a), by doubles; the sign is 0 if it is unsure.
+
+    n is the normal of a triangle, with the `sizes` of `cross_size`; e is an edge, and a the offset
+    of a point from the start of the edge. The value is above 0 if the point is on the inner side.
+    """
     value = wp.dot(n, wp.cross(e, a))
     return _sign_beyond(value, SIDE_ERROR * floats.dot_size(sizes, floats.cross_size(e, a))), value
 
 
 @wp.func
 def _sure_corner(off: wp.vec3d, e: wp.vec3d, f: wp.vec3d):
-    """Return whether a point, `off` from the corner of edges e and f, is surely beyond it."""
+    """Return whether a corner is surely the nearest of a triangle to a point, offset by `off`.
+
+    e and f are the edges from that corner: both must have negative dot products with `off`.
+    """
     margin = SIDE_ERROR * floats.largest(off)
     beyond = wp.dot(e, off) < -margin * floats.largest(e)
     return beyond and wp.dot(f, off) < -margin * floats.largest(f)
@@ -119,7 +132,7 @@ def _sure_corner(off: wp.vec3d, e: wp.vec3d, f: wp.vec3d):
 
 @wp.func
 def _has_below(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, least: wp.float64):
-    """Return whether a component of three vectors is not 0, but smaller than `least`."""
+    """Return whether some component of three vectors is not 0, but of a size below `least`."""
     below = bool(False)
     for i in range(3):
         x, y, z = wp.abs(a[i]), wp.abs(b[i]), wp.abs(c[i])
@@ -130,19 +143,19 @@ def _has_below(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, least: wp.float64):
 
 @wp.func
 def _chosen(i: int, a: wp.vec3d, b: wp.vec3d, c: wp.vec3d):
-    """Return one of three points, by its number."""
+    """Return a, b or c for i = 0, 1 or 2."""
     return wp.where(i == 0, a, wp.where(i == 1, b, c))
 
 
 def _nearest_on(by_sums: bool) -> Any:
-    """Return the function that finds the point of a triangle nearest to a point.
+    """Return the function `nearest_on_triangle` below.
 
-    Without `by_sums` it leaves open (`sure` False) what only exact sums decide.
+    Without `by_sums` its results are not `sure` where only exact sums decide.
     """
 
     @wp.func
     def _to_edge(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
-        """Return the distance to the edge a b; `u` is the weight of b at the nearest point."""
+        """Return the `NearestPoint` of the edge (a, b) to p; `u` is the weight of b, `v` is 0."""
         nearest = NearestPoint()
         nearest.sure = True
         pa, i = _off(p, a)
@@ -151,6 +164,7 @@ def _nearest_on(by_sums: bool) -> Any:
         edge = floats.high(e)
         at_a, at_b = wp.dot(floats.high(pa), edge), wp.dot(floats.high(pb), edge)
         if at_a <= ZERO or at_b >= ZERO:
+            # The nearest point is an end.
             near, shift = pa, i
             if at_a > ZERO:
                 near, shift = pb, j
@@ -163,7 +177,7 @@ def _nearest_on(by_sums: bool) -> Any:
         across, shift = floats.dd_cross(pa, e), i + k
         size = floats.largest(floats.cross_size(floats.high(pa), edge))
         if floats.largest(floats.high(across)) < KEPT * size + UNDERFLOW:
-            # A point on the line, or next to it.
+            # A point on the line, or next to it: the cross product has lost digits.
             nearest.sure = by_sums
             if by_sums:
                 fits, across, shift = _exact_cross(p, a, b)
@@ -181,13 +195,14 @@ def _nearest_on(by_sums: bool) -> Any:
         p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: int, n: dd3,
         n_size: wp.vec3d,
     ):  # fmt: skip
-        """Return the distance to the plane of a face, as `feature_distances.to_plane`.
+        """Return the distance of p to the plane of v0 v1 v2, as `feature_distances.to_plane`.
 
-        `n` is the normal times 2**(2 k), and `n_size` has the sizes of its terms.
+        It is a `NearestPoint` without weights. n is the normal (v1 - v0) x (v2 - v0) times
+        2**(2 k), `n_size` is its `cross_size`.
         """
-        # The distance is the volume n . a, times 2**e, over the length of n, times 2**f. It is not
-        # sure if n has lost too much by cancellation; a volume that has is summed exactly, or left
-        # open without `by_sums`.
+        # The distance is the volume n . (p - v0), times 2**e, over the length of n, times 2**f. It
+        # is not sure if n has lost too much by cancellation; a volume that has is summed exactly,
+        # or left open without `by_sums`.
         nearest = NearestPoint()
         a = floats.difference(p, v0, k)
         volume = floats.dd_dot(n, a)
@@ -213,10 +228,11 @@ def _nearest_on(by_sums: bool) -> Any:
     def _by_region(
         p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, k: int, s: wp.float64
     ):  # fmt: skip
-        """Return the nearest point, by the Voronoi region of the triangle that p is in.
+        """Return the `NearestPoint` of v0 v1 v2 to p, by the Voronoi region that p is in.
 
         All differences are multiplied by s = 2**k, which makes the largest about 1. Regions that
-        doubles do not surely decide are decided by double-doubles, or the nearest of edges is.
+        doubles do not surely tell are told by double-doubles; if these do not either, the nearest
+        of the edges in question is taken.
         """
         a, b, c = (p - v0) * s, (p - v1) * s, (p - v2) * s
         ab, bc, ca = (v1 - v0) * s, (v2 - v1) * s, (v0 - v2) * s
@@ -229,6 +245,8 @@ def _nearest_on(by_sums: bool) -> Any:
             u, v = wp.where(corner == 1, ONE, ZERO), wp.where(corner == 2, ONE, ZERO)
             return NearestPoint(_root_of(square), scale - k, u, v, True)  # type: ignore[call-arg]
         n, sizes = wp.cross(ab, -ca), floats.cross_size(ab, -ca)
+        # Signs s0 to s2 are those of the edges ab, bc and ca: above 0 for p on the inner side. The
+        # values are proportional to the weights of the opposite corners.
         s0, w2 = _sure_side(n, sizes, ab, a)
         s1, w0 = _sure_side(n, sizes, bc, b)
         s2, w1 = _sure_side(n, sizes, ca, c)
@@ -266,7 +284,8 @@ def _nearest_on(by_sums: bool) -> Any:
         best, sides = NearestPoint(), int(3)
         best.distance = f8(wp.inf)
         best.sure = True
-        # A loop with one call, as each call in the code is a copy of the function.
+        # The nearest of these edges. A loop with one call: the compiler copies a function at each
+        # call.
         for j in range(sides):
             if (edges >> j) % 2 == 1:
                 other = _to_edge(p, _chosen(j, v0, v1, v2), _chosen((j + 1) % 3, v0, v1, v2))
@@ -278,6 +297,7 @@ def _nearest_on(by_sums: bool) -> Any:
                     best.u = wp.where(j == 0, t, wp.where(j == 1, ONE - t, ZERO))
                     best.v = wp.where(j == 0, ZERO, wp.where(j == 1, t, ONE - t))
                 best.sure = sure
+        # Next to the border of a region that is not told, the face itself could be nearer.
         at_border = at_border and best.distance > ZERO
         if at_border and floats.scale_by(best.distance, best.exponent + k) < NEAR:
             best.sure = False
@@ -285,7 +305,7 @@ def _nearest_on(by_sums: bool) -> Any:
 
     @wp.func
     def nearest_on_triangle(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-        """Return the nearest point (1-u-v) v0 + u v1 + v v2; its distance is not scaled.
+        """Return the `NearestPoint` of v0 v1 v2 to p, whose `distance` is not divided.
 
         It is not `sure` where the CPU has to decide.
         """

@@ -23,10 +23,11 @@ WEIGHT_SHARE, WEIGHT_FLOOR = f8(2.0**54 * 2.0**-100), f8(2.0**-700)
 
 @wp.func
 def scaled_ray(o: wp.vec3d, d: wp.vec3d, reach: wp.float64):
-    """Return (d_scaled, floor, e, k) for the filters, as `geometry.triangles.scaled_ray` does.
+    """Return (d_scaled, floor, e, k) for the filters of a ray, as `geometry.triangles.scaled_ray`.
 
-    Filters decide nothing below the floor, which is derived there; it is inf if the ray is too
-    large or too small for them.
+    `reach` is the largest absolute coordinate of triangles. 2**e is about the largest coordinate of
+    all, 2**k that of the direction, and d_scaled is d * 2**(-k - 2 e). Filters decide no volume
+    that is not above `floor`; it is inf if the ray is too large or too small for them.
     """
     e = floats.exponent(wp.max(floats.largest(o), reach))
     k = wp.min(floats.exponent(floats.largest(d)), 1022)
@@ -40,17 +41,21 @@ def scaled_ray(o: wp.vec3d, d: wp.vec3d, reach: wp.float64):
 
 @wp.func
 def unit_of(d: wp.vec3d):
-    """Return (d', k) with d = 2**k d' and d' of size about 1, so that its volumes are exact."""
+    """Return (d', k) with d = 2**k d', d' of double-doubles and of size about 1.
+
+    So volumes of d' are exact.
+    """
     k = wp.min(wp.max(floats.exponent(floats.largest(d)), -1022), 1022)
     return floats.unrounded(d * floats.power_of_two(-k)), k
 
 
 @wp.func
 def _moved_side(d: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
-    """Return (decided, side) of an edge (a, b) that a ray's line meets, if the ray is moved.
+    """Return (decided, side) of the edge (a, b), which a ray of direction d meets, after a shift.
 
-    It is moved by the infinitesimal of `bvh.tree.edge_rule`, so that the side is the sign of the
-    first component of d x (b - a) that is not 0; it is 0 if all are.
+    The ray is shifted by the infinitesimal of `bvh.tree.edge_rule`. Then the side of the edge on
+    which it passes is the sign of the first component of d x (b - a) that is not 0, or 0 if all
+    are.
     """
     unit, _ = unit_of(d)
     sure, side, axes = bool(True), int(0), int(3)
@@ -66,16 +71,20 @@ def _moved_side(d: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
 
 
 def _triangle_side(by_sums: bool) -> Any:
-    """Return the function that finds on which side a ray hits a triangle.
+    """Return the function `triangle_side` below.
 
-    Only with `by_sums` it goes on to exact sums, and knows the edge rule.
+    Without `by_sums` it leaves open what exact sums have to decide, such as hits at edges.
     """
 
     @wp.func
     def edge_side(
         o: wp.vec3d, d: wp.vec3d, d_scaled: wp.vec3d, floor: wp.float64, a: wp.vec3d, b: wp.vec3d
     ):  # fmt: skip
-        """Return (decided, sign of d . ((a-o) x (b-o))): by doubles, double-doubles, exact sums."""
+        """Return (decided, sign of d . ((a-o) x (b-o))) of the ray o, d and the edge (a, b).
+
+        It tries doubles, double-doubles, and exact sums if `by_sums`. `d_scaled` and `floor` are
+        those of `scaled_ray`.
+        """
         value = wp.dot(d_scaled, wp.cross(a - o, b - a))
         size = floats.dot_size(d_scaled, floats.cross_size(a - o, b - a))
         decided = wp.abs(value) > SIDE_ERROR * size + floor
@@ -97,13 +106,12 @@ def _triangle_side(by_sums: bool) -> Any:
         o: wp.vec3d, d: wp.vec3d, d_scaled: wp.vec3d, floor: wp.float64,
         v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d, once: wp.int32,
     ):  # fmt: skip
-        """Return (decided, side): 0 for a miss, -1 for a hit from the front, 1 from behind.
+        """Return (decided, side): 0 if the ray o, d misses v0 v1 v2, -1 from the front, 1 behind.
 
-        `d_scaled` and `floor` are those of `scaled_ray`.
-        With `once`, a face hit at an edge or a vertex counts if the edge rule says that it is
-        crossed.
+        `d_scaled` and `floor` are those of `scaled_ray`. With `once` not 0, a hit at an edge or a
+        vertex only counts if the edge rule says that the ray crosses this face there.
         """
-        # Edges with both signs make a miss, even if the third is undecided.
+        # The ray misses if it passes two edges on different sides, even if the third is undecided.
         sure, positive, negative, crossed = bool(True), bool(False), bool(False), bool(True)
         first, edges = int(0), int(3)
         a, b, c = v0, v1, v2
@@ -118,6 +126,7 @@ def _triangle_side(by_sums: bool) -> Any:
                 sure = sure and decided
                 first = wp.where(k == 0, side, first)
                 crossed = crossed and side == first and side != 0
+            # The next edge; a tuple on the right would be assigned one after the other.
             spare = a
             a = b
             b = c
@@ -135,18 +144,19 @@ close_side, triangle_side = _triangle_side(False), _triangle_side(True)
 
 @wp.struct
 class Volumes:
-    """A ray and a triangle, and volumes of them as double-doubles, with the sizes of their terms.
+    """A ray and a triangle v0 v1 v2, and their volumes as double-doubles.
 
-    The triangle's edges p and q, and a from the origin to v0, are scaled by 2**-e; r is the
-    direction, scaled by 2**-k. With n = p x q, t is (n . a) / (n . r) * 2**`shift`.
+    The errors of volumes are at most DD_ERROR times their sizes. a = v0 - o, p = v1 - v0 and
+    q = v2 - v0 are scaled by 2**-e, the direction r by 2**-k. Of a hit, t is along / total *
+    2**shift, u is of_u / total, and v is of_v / total.
     """
 
     a: dd3
     p: dd3
     q: dd3
     r: dd3
-    n: dd3
-    sizes: wp.vec3d  # of n
+    n: dd3  # p x q
+    sizes: wp.vec3d  # as of `sized_cross`, for n
     along: wp.vec2d  # n . a
     along_size: wp.float64
     total: wp.vec2d  # n . r
@@ -156,14 +166,14 @@ class Volumes:
     of_v: wp.vec2d  # (r x a) . p
     v_size: wp.float64
     shift: int
-    in_range: wp.bool  # whether sizes are those that filters serve
+    in_range: wp.bool  # whether no number is so large or small that bounds of errors do not hold
 
 
 @wp.func
 def volumes_of(
     o: wp.vec3d, d: wp.vec3d, e: int, k: int, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d
 ):  # fmt: skip
-    """Return the volumes of a ray and a triangle; e and k are of `scaled_ray`."""
+    """Return the `Volumes` of a ray o, d and a triangle v0 v1 v2; e and k are of `scaled_ray`."""
     a = floats.difference(v0, o, -e)
     p, q = floats.difference(v1, v0, -e), floats.difference(v2, v0, -e)
     r = floats.unrounded(d * floats.power_of_two(-k))
@@ -182,7 +192,7 @@ def volumes_of(
 
 @wp.func
 def is_normal(k: int):
-    """Return whether a quotient of this exponent is a normal double."""
+    """Return whether numbers of exponent k are normal doubles, with a margin for roundings."""
     return k > -1020 and k < 1020
 
 
@@ -190,21 +200,24 @@ def is_normal(k: int):
 def scaled_quotient(
     n: wp.vec2d, n_size: wp.float64, d: wp.vec2d, d_size: wp.float64, e: int
 ):  # fmt: skip
-    """Return (decided, n / d * 2**e), correctly rounded if decided: a normal double."""
+    """Return (decided, n / d * 2**e): if decided, a normal double, correctly rounded.
+
+    The arguments n to `d_size` are those of `round_quotient`.
+    """
     decided, t = floats.round_quotient(n, n_size, d, d_size)
     return decided and is_normal(floats.exponent(t) + e), floats.scale_by(t, e)
 
 
 @wp.func
 def is_sided(x: Volumes):
-    """Return whether double-doubles tell on which side of the triangle a ray begins."""
+    """Return whether the sign of the volume `total` is sure: from which side a ray comes."""
     return wp.abs(x.total[0]) > DD_ERROR * x.total_size + WEIGHT_FLOOR
 
 
 @wp.func
 def weights_of(x: Volumes):
-    """Return (decided, u, decided, v) of a hit, by double-doubles, as `geometry` rounds them."""
-    # Where no volume is small by cancellation: quotients of the high parts, as on CPUs.
+    """Return (u decided, u, v decided, v) of a hit, rounded as `geometry.triangles` does."""
+    # Where no volume is small by cancellation, u and v are quotients of the high parts, as on CPUs.
     u = x.of_u[0] / x.total[0]
     v = x.of_v[0] / x.total[0]
     sure = x.in_range and (
@@ -214,7 +227,7 @@ def weights_of(x: Volumes):
     )
     u_sure, v_sure = wp.bool(sure), wp.bool(sure)
     if x.in_range and not sure:
-        # As `details_at_edge`: both are rounded correctly.
+        # Elsewhere, as `details_at_edge` on CPUs, they are rounded correctly.
         decided, w = floats.round_quotient(x.of_u, x.u_size, x.total, x.total_size)
         u_sure = decided and is_sided(x)
         u = w

@@ -21,14 +21,16 @@ LIMB = f8(2.0**32)
 LOWEST = -exact_sums.BASE
 Expansion = wp.types.vector(length=COMPONENTS, dtype=wp.float64)
 
-# Numbers of other sizes are left to the CPU: of these no product of three overflows, and none loses
-# digits by underflow.
+# Numbers of other sizes are left to the CPU (see `is_moderate`).
 LEAST, MOST = f8(2.0**-280), f8(2.0**280)
 
 
 @wp.func
 def is_moderate(v: dd3):
-    """Return whether every part is zero, or a number whose products are exact."""
+    """Return whether every part is 0 or of a size from LEAST to MOST.
+
+    Then no product of three parts overflows, and none loses digits by underflow.
+    """
     fits = bool(True)
     for i in range(3):
         for k in range(2):
@@ -39,10 +41,11 @@ def is_moderate(v: dd3):
 
 @wp.func
 def exact_sum(p: dd3, q: dd3, r: dd3, cut: bool):
-    """Return (decided, double-double, exponent) of the volume r . (p x q); its sign is exact.
+    """Return (decided, value, k): the volume r . (p x q) is value * 2**k, a double-double.
 
-    The value is good to 2**-103 of itself, and the exponent 0. With `cut` both are, bit for bit,
-    those of `exact_sums.leading`: the three highest limbs of 32 bits, from a multiple of 2**32 on.
+    Its sign is exact, and its error at most 2**-103 of it; k is 0. With `cut`, value and k are bit
+    for bit those of `exact_sums.leading` on CPUs: the highest three limbs of 32 bits, where limbs
+    end at multiples of 32 bits; k is LOWEST if the volume is 0.
     """
     # All is in one function: passing an expansion copies it, which takes longer than the sum. It
     # has `length` components, from the smallest on; `total` is their sum, rounded.

@@ -37,18 +37,19 @@ FINAL = marks.CROWDED, marks.UNDECIDED
 
 
 class Plan(NamedTuple):
-    """The kernels of a query: the search, and the stages after it, each with its queue."""
+    """The kernels of a query: the search, and the stages after it, in order."""
 
     search: Any
-    doubles: Kernels  # on a GPU, before those of sums
+    doubles: Kernels  # of double-doubles, before those of exact sums; none on Warp's CPU device
     sums: Kernels
 
 
 @functools.cache
 def plan_of(size: int, in_scene: bool, goal: int, every: bool) -> Plan:
-    """Return the kernels of a query mode `goal`, made at their first use.
+    """Return the kernels for a query mode `goal` of a tree, or `in_scene`; they are made once.
 
-    `size` is that of the search's stack; with `every`, stages of double-doubles come before sums.
+    The stack of the search has `size` entries. If `every`, stages of double-doubles come before
+    those of exact sums.
     """
     if goal == marks.NEAREST:
         close, exact = map(closest_function, (close_on_triangle, nearest_on_triangle))
@@ -74,6 +75,8 @@ class Stages:
     """The stages of queries on a device, and their memory: `room` candidates for each ray."""
 
     def __init__(self, device: Any, room: int = CAPACITY) -> None:
+        # With more room for each ray, chunks have fewer rays. `sizes` has the number of rays for
+        # which each array of `work` has room, by name.
         self.device, self.room, self.chunk = device, room, CHUNK * CAPACITY // room
         self.work, self.sizes = Work(), dict[str, int]()
         self.work.counters = wp.zeros(marks.QUEUES, dtype=wp.int32, device=device)
@@ -81,7 +84,9 @@ class Stages:
         self.seen = self.work.counters
         if device.is_cuda:
             self.seen = wp.zeros(marks.QUEUES, dtype=wp.int32, device="cpu", pinned=True)
+        # Recorded launches, by kernel.
         self.commands: dict[Any, Any] = {}
+        # Stands for all rays, as `rows` of `_run_plan`.
         self.all_rows = wp.empty(0, dtype=wp.int32, device=device)
         # The same stages for rays with more triangles.
         self.wider: Stages | None = None
@@ -89,7 +94,11 @@ class Stages:
     def trace(
         self, target: Any, rays: Any, query: Any, columns: Any, count: int
     ) -> NDArray[np.int32]:
-        """Answer rays or points; return the indices of those that are not decided."""
+        """Answer the first `count` rays or points; return the indices of those not decided.
+
+        They are `rays`, a `DeviceRays`; answers go into `columns`, a `Columns`. `target` is a
+        `Target`, and `query` a `RayQuery`, whose goal is set.
+        """
         size = SMALL_STACK if target.depth + MORE <= SMALL_STACK else LARGE_STACK
         every = self.device.is_cuda or EVERY_STAGE
         plan = plan_of(size, bool(target.is_scene), int(query.goal), every)
@@ -98,10 +107,10 @@ class Stages:
     def _run_plan(
         self, plan: Plan, given: tuple[Any, ...], count: int, rows: Any
     ) -> NDArray[np.int32]:
-        """Run all stages for the first `count` rays, or for the rays in `rows`, a chunk at a time.
+        """Run all stages for `count` rays, a chunk at a time; return those that are not decided.
 
-        `given` is (target, rays, query, columns). Return the undecided ones, as places: indices of
-        rays, or of `rows`.
+        `given` is (target, rays, query, columns). `rows` are the indices of the rays; if it is
+        empty, they are the first ones. The result has indices of rays or, with `rows`, of `rows`.
         """
         work, (target, rays, query, columns) = self.work, given
         left: dict[int, list[Any]] = {queue: [np.empty(0, np.int32)] for queue in FINAL}
@@ -129,7 +138,7 @@ class Stages:
         return np.concatenate([undecided, crowded])
 
     def _reserve(self, count: int, in_scene: bool, of_points: bool) -> None:
-        """Make the arrays of `work` large enough for chunks of `count` rays or points."""
+        """Make the arrays of `work` large enough for `count` rays, or points if `of_points`."""
         wide = (self.room, count)
         shapes: dict[str, Any] = {
             "outcome": count, "candidate_count": count, "candidates": wide,
@@ -143,13 +152,16 @@ class Stages:
                 self.sizes[name] = count
 
     def _run(self, stages: Kernels, arguments: tuple[Any, ...]) -> None:
-        """Launch stages; on a CPU, where counters are read for free, not those of empty queues."""
+        """Launch stages; on a CPU, where counters are read for free, skip those of empty queues.
+
+        `arguments` are those of kernels: (target, rays, query, work, columns).
+        """
         for kernel, queue in stages:
             if self.device.is_cuda or queue == marks.ALL_RAYS or self._counts()[queue]:
                 self._launch(kernel, self.work.threads, arguments)
 
     def _launch(self, kernel: Any, threads: int, arguments: tuple[Any, ...]) -> None:
-        """Launch a kernel by its recorded command, which the first launch makes."""
+        """Launch a kernel by its recorded command, which its first launch makes."""
         command = self.commands.get(kernel)
         if command is None:
             command = self.commands[kernel] = wp.launch(
@@ -162,7 +174,7 @@ class Stages:
         command.launch()
 
     def _counts(self) -> list[int]:
-        """Return the lengths of the queues, once all launched stages have run."""
+        """Wait for all launched stages, and return the lengths of the queues."""
         if self.device.is_cuda:
             wp.copy(self.seen, self.work.counters)
             wp.synchronize_stream(wp.get_stream(self.device))

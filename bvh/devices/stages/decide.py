@@ -28,7 +28,7 @@ I1 = i8(1)
 def _comes_before(
     t: wp.float64, leaf: wp.int32, prim: wp.int32, t2: wp.float64, leaf2: wp.int32, prim2: wp.int32
 ):  # fmt: skip
-    """Return whether hit (t, leaf, prim) comes before (t2, leaf2, prim2), in this order."""
+    """Return whether a hit (t, leaf, prim) comes before another one: compared by t, leaf, prim."""
     return t < t2 or (t == t2 and (leaf < leaf2 or (leaf == leaf2 and prim < prim2)))
 
 
@@ -36,7 +36,11 @@ def _comes_before(
 def _insert(
     columns: Columns, i: int, filled: int, t: wp.float64, leaf: wp.int32, prim: wp.int32
 ):  # fmt: skip
-    """Insert a hit into the sorted list of ray i, of `filled` hits; if full, it drops the last."""
+    """Insert a hit into the sorted list of ray i, which has `filled` hits so far.
+
+    The list has the rows from offsets[i] up to offsets[i + 1]. If it is full, its last hit is
+    dropped, or the new one if that comes after all others.
+    """
     first, end = columns.offsets[i], columns.offsets[i + 1]
     k = first + wp.int64(filled)
     if k >= end:
@@ -62,7 +66,10 @@ def _insert(
 def _write(
     target: Target, columns: Columns, row: wp.int64, leaf: int, prim: int, x: measures.Measures
 ):  # fmt: skip
-    """Write a hit into a row of the columns; or a miss, prim and leaf -1: t inf, u and v NaN."""
+    """Write the hit x on face `prim` of a leaf, or the miss prim = leaf = -1, into a row.
+
+    A miss has t inf, u and v NaN, and front False.
+    """
     missed = prim < 0
     columns.t[row] = wp.where(missed, INF, x.t)
     columns.u[row] = wp.where(missed, nan(), x.u)
@@ -78,7 +85,7 @@ def _write(
 
 @wp.func
 def _leaf_of(target: Target, work: Work, j: int, place: int):
-    """Return the leaf of candidate j of a ray, 0 in a tree."""
+    """Return the leaf of candidate j of the ray at a place, 0 in a single tree."""
     leaf = int(0)
     if target.is_scene != 0:
         leaf = work.leaves[j, place]
@@ -87,14 +94,14 @@ def _leaf_of(target: Target, work: Work, j: int, place: int):
 
 @wp.func
 def _is_first(target: Target, work: Work, j: int, place: int):
-    """Return whether candidate j of a ray is the first of its triangle and its scene leaf.
+    """Return whether candidate j of the ray at a place is the first one with its face and leaf.
 
-    A triangle that a builder has split is found in several leaves of its tree.
+    A triangle that a builder has split is in several leaves of its tree, so it may be listed twice.
     """
     fresh, item = bool(True), work.candidates[j, place] & marks.INDEX
     prim, leaf, before = target.ids[item], _leaf_of(target, work, j, place), int(0)
     if wp.abs(target.triangles[item, 2][3]) > ONE4:
-        # Only a triangle in several leaves of its tree, by its mark, can be listed twice.
+        # By its mark, this triangle is in one leaf of its tree alone.
         before = j
     for k in range(before):
         same = target.ids[work.candidates[k, place] & marks.INDEX] == prim
@@ -103,28 +110,32 @@ def _is_first(target: Target, work: Work, j: int, place: int):
 
 
 def decide_function(side_of: Any, distance_of: Any, general: bool) -> Any:
-    """Return a function that decides which candidates a ray hits.
+    """Return the function `decide` below, which decides which candidates a ray hits.
 
-    `side_of` gives the side of a triangle (see `triangles`), `distance_of` t (see `measures`).
+    It calls `side_of`, a `triangle_side` (see `triangles`), and `distance_of`, which measures t
+    (see `measures`). Only if `general` does it serve scenes, counts and lists.
     """
 
     @wp.func
     def decide(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
     ):  # fmt: skip
-        """Find the closest or any hit of a ray, count or list its hits; return whether decided.
+        """Find the closest or any hit of the ray at a place, or count or list its hits.
 
-        The closest or any one, an index or MISSED, goes into `work.outcome`.
+        Return whether all is decided; if not, results mean nothing. The closest or any hit goes
+        into `work.outcome`, as the index of its triangle or MISSED, and its leaf into the first of
+        `work.leaves`. A count is added to that of sure hits. Lists get t, leaf and prim_id.
         """
         i = row_at(work, place)
         o, d, q = ray_of(rays, query, i)
         scaled, floor, e, k = triangles.scaled_ray(o, d, target.top.farthest)
+        # The floor is inf for rays of extreme sizes, which filters do not serve.
         decided = floor < INF
         # A product, as Warp would change the constant itself.
         best, best_prim, best_leaf, best_t = int(-1), int(-1), int(-1), ONE * INF
         count = int(0)
         for j in range(work.candidate_count[place]):
-            # Whether the candidate has to be tested: not if one is found already and any will do.
+            # Whether it counts: not if a hit is found and any will do; once if it is listed twice.
             counts = query.goal != marks.ANY or best < 0
             if general:
                 if query.goal == marks.COUNT or query.goal == marks.LIST:
@@ -176,18 +187,20 @@ def decide_function(side_of: Any, distance_of: Any, general: bool) -> Any:
 
 
 def measure_function(measures_of: Any, general: bool, of_lists: bool) -> Any:
-    """Return the function that writes t, u and v of closest hits and, `of_lists`, of listed hits.
+    """Return the function `measure` below, which writes t, u and v of hits by `measures_of`.
 
-    `measures_of` is one of `measures`.
+    `measures_of` is a function of `measures`. Only if `general` does `measure` serve scenes, and
+    only if `of_lists` the hits in lists.
     """
 
     @wp.func
     def measure(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
     ):  # fmt: skip
-        """Write hits of a ray, its miss, or whether it hits; return whether all are decided.
+        """Write the answer of the ray at a place, by its outcome; return whether it is decided.
 
-        An outcome LISTED is left alone: the ray is in a queue, and is measured later.
+        That is its closest hit or miss, the measures of its listed hits, or whether it hits
+        anything. With the outcome LISTED nothing is written: the ray is in a queue still.
         """
         i, outcome, decided = row_at(work, place), work.outcome[place], bool(True)
         if query.goal == marks.ANY and outcome != marks.LISTED:
@@ -234,9 +247,9 @@ def stage_of(
 ) -> tuple[Any, int]:  # fmt: skip
     """Return (kernel, queue): the kernel calls a function for the rays in the queue.
 
-    A thread may use that number of `registers`.
-    Rays for which it returns False go into `following`, others into `measured`. ALL_RAYS is no
-    queue: as `queue` it stands for all rays of the work, as `measured` for none.
+    `function` is a `decide` or `measure`. Rays for which it returns False go into the queue
+    `following`, others into `measured`. ALL_RAYS is no queue: as `queue` it stands for all rays of
+    the work, as `measured` for none. A thread of the kernel has at most that many `registers`.
     """
     of_queue, continues = queue != marks.ALL_RAYS, measured != marks.ALL_RAYS
 
@@ -246,7 +259,7 @@ def stage_of(
     def run_stage(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns
     ):  # fmt: skip
-        """Call the function for the queued rays, of which a thread takes each `work.threads`-th."""
+        """Call the function for the queued rays: thread i takes rays i, i + `work.threads`, ..."""
         total = wp.int32(work.count)
         if of_queue:
             total = work.counters[queue]
@@ -265,16 +278,16 @@ def stage_of(
 # Registers are as many as leave no spills, or less where more threads gain more.
 @functools.cache
 def by_doubles(general: bool, of_lists: bool) -> tuple[tuple[Any, int], ...]:
-    """Return the stages (kernel, queue) of double-doubles: two that decide, two that measure.
+    """Return four stages (kernel, queue) of double-doubles: two that decide, two that measure.
 
-    The second of each two uses a point nearby. `of_lists` ones also measure listed hits.
+    The second of each two uses a point nearby. For `general` and `of_lists` see `decide_function`
+    and `measure_function`.
     """
     close = decide_function(triangles.close_side, measures.close_distance, general)
     near = decide_function(triangles.close_side, measures.near_distance, general)
     kinds = measures.close_measures, measures.near_measures
     first, second = (measure_function(kind, general, of_lists) for kind in kinds)
-    # For each: the most registers of a thread, the queue of rays that it takes (ALL_RAYS is all of
-    # them, in no queue), and the queue of those that it leaves open.
+    # For each: its function, registers, the queue that it takes, and that of what it leaves open.
     return (
         stage_of(close, 168 if general else 128, marks.DECIDE, marks.DECIDE_NEAR),
         stage_of(near, 168, marks.DECIDE_NEAR, marks.DECIDE_BY_SUMS),
@@ -285,11 +298,14 @@ def by_doubles(general: bool, of_lists: bool) -> tuple[tuple[Any, int], ...]:
 
 @functools.cache
 def by_sums(decided: int, measured: int, general: bool) -> tuple[tuple[Any, int], ...]:
-    """Return two stages of exact sums: one decides rays in `decided`, one measures `measured`."""
+    """Return two stages (kernel, queue) of exact sums, which decide and which measure.
+
+    They take the queues `decided` and `measured`. For `general` see `decide_function`.
+    """
     decide = decide_function(triangles.triangle_side, measures.exact_distance, general)
     measure = measure_function(measures.exact_measures, general, general)
-    # Rays that have been decided go on into the queue `measured`. If that is ALL_RAYS, no stage has
-    # measured before, and the second one measures all rays.
+    # What the first decides goes into the queue `measured`, which is ALL_RAYS if no stage of
+    # double-doubles has measured hits before: then the second stage measures those of all rays.
     return (
         stage_of(decide, 255, decided, marks.UNDECIDED, measured),
         stage_of(measure, 255, measured),

@@ -36,18 +36,20 @@ TINY = f4(float(triangle_groups.TINY))
 
 @wp.struct
 class LocalRay:
-    """A ray in the local frame of a tree, from where it enters its box.
+    """A ray in the local frame of a tree, from where it enters the tree's box.
 
-    Its parameter is tau = t * 2**shift - entry.
+    Its parameter is tau = t * 2**shift - entry: points are p + tau * d.
     """
 
     p: wp.vec3  # the point at tau = 0
     d: wp.vec3
     inverse: wp.vec3  # 1 / d
-    # Planes of boxes are met at plane * inverse + lower, or + upper, which include their margins.
+    # The ray meets the lower plane x = c of a box at tau = c * inverse[0] + lower[0], the upper one
+    # at c * inverse[0] + upper[0], with the box widened by a margin; other axes likewise.
     lower: wp.vec3
     upper: wp.vec3
-    # Bounds of errors: of edge tests, times the tolerance of a triangle; of t, times its size.
+    # Bounds of errors in the filter of a triangle: of the tests of edges, as a multiple of the
+    # triangle's tolerance, and of t, as a multiple of its size (see `tree.triangle_groups`).
     edge: wp.float32
     t_error: wp.float32
     # The range of tau, widened by `slack`; `end` is lowered to the closest hit.
@@ -61,9 +63,9 @@ class LocalRay:
 
 @wp.func
 def _local_bound(t: wp.float64, shift: int, sign: wp.float64):
-    """Return t * 2**shift, moved in the direction `sign` by what rounding of t may hide.
+    """Return t * 2**shift, lowered (sign -1) or raised (sign 1) by what rounding of t may hide.
 
-    It is infinite for the largest double and beyond.
+    Infinite for t of the largest double and beyond.
     """
     if t >= LARGEST or t <= -LARGEST:
         return wp.where(t > ZERO, INF, -INF)
@@ -74,10 +76,10 @@ def _local_bound(t: wp.float64, shift: int, sign: wp.float64):
 def local_ray(
     tree: Part, o: wp.vec3d, d: wp.vec3d, t_min: wp.float64, t_max: wp.float64, error: wp.float64
 ):  # fmt: skip
-    """Return a `LocalRay`, whose state says whether it meets the box of a tree.
+    """Return the `LocalRay` of o + t d, t in t_min..t_max, whose state tells if it meets the box.
 
-    The ray may be off by `error` anywhere in the box: all margins are those of a larger tree, whose
-    rounding is as much.
+    o and d are in the coordinates of the tree. The ray may be off by `error` anywhere in the box:
+    margins are those of a larger tree, whose rounding errors would be as much.
     """
     ray = LocalRay()
     ray.state = OTHER
@@ -138,8 +140,8 @@ def is_ray(o: wp.vec3d, d: wp.vec3d, t_min: wp.float64, t_max: wp.float64):
 
 @wp.func
 def sure_range(ray: LocalRay, t_min: wp.float64, t_max: wp.float64):
-    """Return (first, last) of the local parameters whose t, rounded, is surely in t_min..t_max."""
-    # The reverse of `_local_bound` and `slack`: moved inward by as much.
+    """Return (first, last): t is surely in t_min..t_max, as rounded, for tau from first to last."""
+    # Bounds are moved inward by what `_local_bound` and `slack` move them outward.
     first, last = f4(-wp.inf), f4(wp.inf)
     if t_min > -LARGEST:
         x = floats.scale_by(t_min + (wp.abs(t_min) * T_ULP + SMALLEST), ray.shift) - ray.entry
@@ -153,6 +155,6 @@ def sure_range(ray: LocalRay, t_min: wp.float64, t_max: wp.float64):
 
 @wp.func
 def in_world(ray: LocalRay, tau: wp.float32, sign: wp.float64):
-    """Return t of a local parameter, moved in the direction `sign` by what rounding may hide."""
+    """Return t of a parameter tau, lowered (sign -1) or raised (1) by what rounding may hide."""
     x = wp.float64(tau) + ray.entry
     return floats.scale_by(x + sign * wp.abs(x) * T_ULP, -ray.shift) + sign * SMALLEST

@@ -3,7 +3,7 @@
 A face of a leaf has the moved vertices, each coordinate correctly rounded, as `geometry.transforms`
 has it; exact tests take these, in the world. A ray in the coordinates of a tree serves to discard.
 
-Its error: the map's inverse W is rounded once, W o and W d lose four roundings a
+Its error: the map's inverse W is off by an ulp, two roundings, W o and W d lose four roundings a
 row, and a moved vertex is off by one of the world's coordinates, which W brings back; and what d
 loses counts for as far as the ray goes to be there, |t d| <= |o| + R with R the largest coordinates
 of the leaf. In sum less than 2**-49 of |W| (2 |o| + R) + |w|.
@@ -25,9 +25,10 @@ DET_SHARE = f8(2.0**-48)
 
 @wp.func
 def moved_ray(target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d):
-    """Return (origin, direction, error) of a ray in the coordinates of a leaf's tree.
+    """Return (origin, direction, error) of the world ray o, d in the coordinates of a leaf's tree.
 
-    In the box of the tree, no point of the ray is off by more than `error` (see the module).
+    In the box of the tree, no point of the ray is off by more than `error`, as the docstring of
+    this module derives.
     """
     extent, error = TWO * wp.abs(o) + target.reach[leaf], wp.float64(0.0)
     origin, direction = wp.vec3d(), wp.vec3d()
@@ -42,7 +43,10 @@ def moved_ray(target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d):
 
 @wp.func
 def handedness(target: Target, leaf: wp.int32):
-    """Return 1 if the map of a leaf keeps the sides of faces, -1 if it swaps them, 0 if unsure."""
+    """Return the sign of the determinant of a leaf's map, 0 if unsure: -1 for a reflection.
+
+    A reflection turns the normals of faces over.
+    """
     x, y, z = target.inverses[leaf, 0], target.inverses[leaf, 1], target.inverses[leaf, 2]
     a, b, c = wp.vec3d(x[0], x[1], x[2]), wp.vec3d(y[0], y[1], y[2]), wp.vec3d(z[0], z[1], z[2])
     det, size = wp.dot(a, wp.cross(b, c)), floats.dot_size(a, floats.cross_size(b, c))
@@ -51,13 +55,13 @@ def handedness(target: Target, leaf: wp.int32):
 
 @wp.func
 def _is_normal(product: wp.float64, a: wp.float64, b: wp.float64):
-    """Return whether the rounding error of the product a b is exactly a double."""
+    """Return whether the rounding error of `product`, which is fl(a b), is exactly a double."""
     return wp.abs(product) > NORMAL or a == ZERO or b == ZERO
 
 
 @wp.func
 def rounded_dot(m: wp.vec4d, v: wp.vec3d):
-    """Return (decided, the double nearest to m . (v, 1))."""
+    """Return (decided, x): if decided, x is the double nearest to m . (v, 1), and finite."""
     a, e = floats.two_product(m[0], v[0])
     b, f = floats.two_product(m[1], v[1])
     c, g = floats.two_product(m[2], v[2])
@@ -84,7 +88,7 @@ def rounded_dot(m: wp.vec4d, v: wp.vec3d):
 
 @wp.func
 def moved_point(target: Target, leaf: wp.int32, v: wp.vec3d):
-    """Return (decided, v in the world), each coordinate correctly rounded if decided."""
+    """Return (decided, x): v, of a leaf's tree, in the world, correctly rounded if decided."""
     a, x = rounded_dot(target.maps[leaf, 0], v)
     b, y = rounded_dot(target.maps[leaf, 1], v)
     c, z = rounded_dot(target.maps[leaf, 2], v)
@@ -93,14 +97,18 @@ def moved_point(target: Target, leaf: wp.int32, v: wp.vec3d):
 
 @wp.func
 def face_of(target: Target, i: wp.int32):
-    """Return the vertices of a face in the coordinates of its tree."""
+    """Return the three vertices of face i of a target, in the coordinates of its tree."""
     face = target.faces[i]
     return target.vertices[face[0]], target.vertices[face[1]], target.vertices[face[2]]
 
 
 @wp.func
 def corners_of(target: Target, leaf: wp.int32, prim: wp.int32):
-    """Return (decided, v0, v1, v2) of a face in the world."""
+    """Return (decided, v0, v1, v2): the vertices of a face in the world, rounded if decided.
+
+    `prim` is the number of the face in its tree. `leaf` is not used in a single tree, whose
+    coordinates are those of the world.
+    """
     if target.is_scene == 0:
         a, b, c = face_of(target, prim)
         return True, a, b, c

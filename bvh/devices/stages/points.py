@@ -31,7 +31,7 @@ LENGTH_LEAST = f4(1e-15)
 
 @wp.func
 def _clamped(x: wp.float32, most: wp.float32):
-    """Return x between 0 and a limit; 0 for NaN."""
+    """Return x, limited to 0..most; 0 for NaN."""
     y = wp.where(x > ZERO4, x, ZERO4)
     return wp.where(y < most, y, most)
 
@@ -40,7 +40,7 @@ def _clamped(x: wp.float32, most: wp.float32):
 def _triangle_bounds(target: Target, i: int, p: wp.vec3):
     """Return (lower, upper, more): bounds of the distance from p to triangle i, in the local frame.
 
-    Rounding errors are not included; `more` tells that other triangles of its leaf follow.
+    They do not include rounding errors. `more` tells whether another triangle of the leaf follows.
     """
     x, y, z = target.triangles[i, 0], target.triangles[i, 1], target.triangles[i, 2]
     a = p - wp.vec3(x[0], x[1], x[2])
@@ -72,8 +72,9 @@ def _triangle_bounds(target: Target, i: int, p: wp.vec3):
         s, t, inside = vb * inverse, vc * inverse, bool(True)
     s = _clamped(s, ONE4)
     t = _clamped(t, ONE4 - s)
-    # The upper bound is the distance to this point. For the lower one, all points q of the triangle
-    # have g . (p - q) >= g . a - beyond, for any g: the vector from the point, or the normal.
+    # The upper bound is the distance to this point. For the lower one, with p - q = a - (q - v0),
+    # all points q of the triangle have g . (p - q) >= g . a - beyond, for any vector g: here that
+    # from the nearest point to p or, if it is inside the triangle, the normal toward p.
     g = a - s * e1 - t * e2
     low, high = f4(0.0), wp.sqrt(wp.dot(g, g))
     if inside:
@@ -89,23 +90,26 @@ def _triangle_bounds(target: Target, i: int, p: wp.vec3):
 
 @wp.func
 def _square_bound(best: wp.float32, box_error: wp.float64):
-    """Return the squared distance beyond which boxes are discarded, from the best upper bound."""
+    """Return the squared distance beyond which a box has no closer triangle.
+
+    `best` is the best upper bound of the distance, `box_error` bounds the error of a box's.
+    """
     bound = (f8(best) + box_error) * UP
     return f4(wp.min(bound * bound * UP, MOST_SQUARE))
 
 
 @wp.func
 def _square(lower: wp.vec3, upper: wp.vec3, p: wp.vec3):
-    """Return the squared distance from p to a box."""
+    """Return the squared distance from p to the box lower..upper, 0 within it."""
     off = wp.max(wp.max(lower - p, p - upper), wp.vec3())
     return wp.dot(off, off)
 
 
 @wp.func
 def _drop_beyond(work: Work, place: int, count: int, error: wp.float32, bound: wp.float32):
-    """Drop a point's candidates whose lower bound, less `error`, is above `bound`.
+    """Drop candidates of the point at a place whose lower bound, less `error`, is above `bound`.
 
-    Return how many of the `count` are left.
+    Return how many of its `count` candidates are left, which move to the front.
     """
     rest = int(0)
     for j in range(count):
@@ -122,9 +126,10 @@ def _write(
     target: Target, columns: Columns, i: int, prim: int, d: wp.float64, u: wp.float64,
     v: wp.float64,
 ):  # fmt: skip
-    """Write the closest point (1-u-v) v0 + u v1 + v v2, each operation rounded.
+    """Write the closest point of face `prim` to point i, at a distance d with weights u and v.
 
-    None is prim -1, with d inf, and u and v NaN, which `position` takes as well.
+    Its position is (1-u-v) v0 + u v1 + v v2, each operation rounded. No point is prim -1, d inf, u
+    and v NaN; then its position is NaN, too.
     """
     columns.distance[i] = d
     if columns.prim_id.shape[0] > 0:
@@ -139,14 +144,14 @@ def _write(
 
 @wp.func
 def _point_of(rays: DeviceRays, i: int):
-    """Return (point, largest distance) of a query."""
+    """Return (point, largest distance) of the query of point i."""
     p = rays.origins[row_of(i, rays.origins.shape[0])]
     return p, rays.t_max[row_of(i, rays.t_max.shape[0])]
 
 
 @functools.cache
 def nearest_function(size: int) -> Any:
-    """Return the function that searches a tree for one point, with a stack of `size` entries."""
+    """Return the function `search` below, whose stack has `size` entries."""
     stack_type = wp.types.vector(length=size, dtype=wp.int32)
     squares_type = wp.types.vector(length=size, dtype=wp.float32)
 
@@ -154,7 +159,11 @@ def nearest_function(size: int) -> Any:
     def search(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
     ):  # fmt: skip
-        """List the triangles that may be closest to a point; return its next queue."""
+        """List the triangles that may be closest to the point at a place of `work`.
+
+        Return its next queue (see `marks`), NO_QUEUE if it has no candidates. Until another stage
+        finds a closest point, its answer is that there is none.
+        """
         i, tree, mask = row_at(work, place), target.top, rays.mask[0]
         p, limit = _point_of(rays, i)
         _write(target, columns, i, -1, INF, nan(), nan())
@@ -228,16 +237,19 @@ def nearest_function(size: int) -> Any:
 
 @functools.cache
 def closest_function(nearest_on: Any) -> Any:
-    """Return the function that measures a point's candidates by `nearest_on`.
+    """Return the function `decide` below, which measures a point's candidates by `nearest_on`.
 
-    That is `close_on_triangle` or `nearest_on_triangle` (see `point_triangle`).
+    `nearest_on` is `close_on_triangle` or `nearest_on_triangle` (see `point_triangle`).
     """
 
     @wp.func
     def decide(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
     ):  # fmt: skip
-        """Find the closest candidate, by (distance, prim_id); return whether it is decided."""
+        """Write the closest candidate of the point at a place; return whether it is decided.
+
+        Of candidates at the same distance, the one of the lowest prim_id is taken.
+        """
         i, decided, prim = row_at(work, place), bool(True), int(-1)
         p, distance = _point_of(rays, i)
         u, v = wp.float64(0.0), wp.float64(0.0)

@@ -57,19 +57,19 @@ _SLAB = """
 
 @wp.func_native(_LOAD.format(kind="float"))
 def _load(rows: wp.array2d(dtype=wp.vec4), i: int) -> wp.vec4:
-    """Return vector i, counted through both axes of `rows`."""
+    """Return vector i of `rows`, counted through both axes."""
 
 
 @wp.func
 def load_three(rows: wp.array2d(dtype=wp.vec4), i: int):
-    """Return row i of an array (n, 3) of vectors."""
+    """Return the three vectors of row i of an array (n, 3), of boxes or of triangles."""
     k = 3 * i
     return _load(rows, k), _load(rows, k + 1), _load(rows, k + 2)
 
 
 @wp.func_native(_LOAD.format(kind="int"))
 def load_codes(rows: wp.array(dtype=wp.vec4i), i: int) -> wp.vec4i:
-    """Return row i of an array."""
+    """Return vector i of `rows`."""
 
 
 @wp.func_native(_SLAB)
@@ -79,7 +79,7 @@ def slab(a: wp.float32, b: wp.float32, c: wp.float32) -> wp.float32:
 
 @wp.func
 def _part_of(target: Target, leaf: wp.int32):
-    """Return the tree of a leaf; the top, or the only tree, for those below 0."""
+    """Return the tree of a leaf as a `Part`; if `leaf` is below 0, the top or the only tree."""
     if leaf < 0:
         return target.top
     return target.parts[target.part_of[leaf]]
@@ -89,9 +89,9 @@ def _part_of(target: Target, leaf: wp.int32):
 def _frame_of(
     target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d, query: RayQuery, end_t: wp.float64
 ):  # fmt: skip
-    """Return the `LocalRay` of a world ray o, d, up to t = `end_t`, in the tree of a leaf.
+    """Return the `LocalRay` of the world ray o, d in the tree of a leaf, up to t = `end_t`.
 
-    A leaf below 0 is the top, or the only tree.
+    If `leaf` is below 0, the tree is the top, or the only tree. `query` has the range of the ray.
     """
     origin, direction, error = o, d, wp.float64(0.0)
     if leaf >= 0:
@@ -120,11 +120,11 @@ def _entry(
 
 @functools.cache
 def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
-    """Return the function that searches a tree, or `with_scenes` also a scene, for one ray.
+    """Return the function `search` below, whose stack has `size` entries.
 
-    Its stack has `size` entries.
-    Candidates are the triangles that a ray may hit first; for `every_hit`, all whose hits are not
-    sure, or all that are to be listed.
+    It searches a tree or, only `with_scenes`, a scene. Without `every_hit` it serves the goals
+    CLOSEST and ANY: candidates are the triangles that a ray may hit first. With `every_hit` it
+    serves COUNT, where candidates are those whose hits are not sure, and LIST, where they are all.
     """
     stack_type = wp.types.vector(length=size, dtype=wp.int32)
 
@@ -132,9 +132,10 @@ def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
     def search(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns, place: int
     ):  # fmt: skip
-        """Search for the ray at a place of `work`; return its next queue, or NO_QUEUE.
+        """Search for the ray at a place of `work`; return its next queue (see `marks`) or NO_QUEUE.
 
-        Writes its candidates and outcome there, or with COUNT the number of its sure hits.
+        Its outcome and candidates are written to `work` at this place, and for the goal COUNT the
+        number of its sure hits to `columns`.
         """
         i = row_at(work, place)
         o, d, q = ray_of(rays, query, i)
@@ -143,6 +144,7 @@ def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
             if query.goal == marks.COUNT:
                 columns.counts[i] = wp.int64(0)
             elif columns.offsets[i + 1] == columns.offsets[i]:
+                # The list has no room: the ray has no hits.
                 return marks.NO_QUEUE
         if target.top.is_empty != 0 or q.mask == 0 or not local_rays.is_ray(o, d, q.t_min, q.t_max):
             return marks.NO_QUEUE
@@ -209,10 +211,7 @@ def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
                 j = ~code
                 if with_scenes:
                     if leaf == IN_TOP:
-                        # Of several scene leaves in a leaf of the top, the others wait.
-                        if target.bits[j] != 0:
-                            stack[top] = ~(j + 1)
-                            top += 1
+                        # A leaf of the top has one scene leaf.
                         item = target.ids[j]
                         tree = _part_of(target, item)
                         if (target.masks[item] & mask) != 0 and tree.is_empty == 0:
@@ -326,15 +325,15 @@ def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
 
 @functools.cache
 def search_kernel(search: Any) -> Any:
-    """Return the kernel that runs `search` for each ray or point, and puts it into its queue."""
+    """Return a kernel that runs `search`, of rays or points, for each, and puts it into a queue."""
 
     @wp.kernel(module="unique", module_options=OPTIONS, grid_stride=False, cuda_max_registers=64)
     def search_rays(
         target: Target, rays: DeviceRays, query: RayQuery, work: Work, columns: Columns
     ):
-        """List the candidates of a ray or point; unless that decides it, put it into a queue.
+        """List the candidates of the ray or point of this thread, and put it into its next queue.
 
-        `search` returns the queue (see `marks`), which says what is to be done with it next.
+        `search` returns that queue (see `marks`), or NO_QUEUE if nothing is left to be decided.
         """
         place = wp.tid()
         queue = search(target, rays, query, work, columns, place)

@@ -9,17 +9,17 @@ class RayQuery:
 
     t_min: wp.float64
     t_max: wp.float64
-    mask: wp.int32  # bits, as of groups and of leaves
+    mask: wp.int32  # faces and leaves count if they share a bit with it
     cull: wp.int32  # the side that is ignored: -1 front, 1 back, 0 none
     goal: wp.int32  # CLOSEST, ANY, COUNT, LIST or NEAREST (see `marks`)
-    once: wp.int32  # whether faces that share an edge or vertex are crossed once
+    once: wp.int32  # 1 if a ray at a shared edge or vertex crosses one of its faces, not all
 
 
 @wp.struct
 class DeviceRays:
-    """Rays on a device; arrays of one item are for all.
+    """Rays or points on a device; an array of one item is for all of them.
 
-    Of points, `origins` are the points, `t_max` the largest distances; directions are not set.
+    Points are `origins`, and their largest distances `t_max`; they have a mask, and no other array.
     """
 
     origins: wp.array(dtype=wp.vec3d)
@@ -71,13 +71,13 @@ class Work:
 
 @wp.func
 def put(work: Work, queue: int, place: int):
-    """Append the ray at a place to a queue."""
+    """Append the ray at a place of `work` to a queue."""
     work.queues[queue, wp.atomic_add(work.counters, queue, 1)] = place
 
 
 @wp.func
 def row_at(work: Work, place: int):
-    """Return the index of the ray at a place, which is its row in arguments and answers."""
+    """Return the index of the ray at a place of `work`: its row in arguments and answers."""
     i = work.start + place
     if work.rows.shape[0] > 0:
         i = work.rows[i]
@@ -86,13 +86,13 @@ def row_at(work: Work, place: int):
 
 @wp.func
 def row_of(i: int, size: int):
-    """Return the row of ray i in an array, which may have one row for all."""
+    """Return the row of ray i in an array of `size` rows: 0 if that has one row for all rays."""
     return wp.where(size > 1, i, 0)
 
 
 @wp.func
 def ray_of(rays: DeviceRays, query: RayQuery, i: int):
-    """Return (origin, direction, query) of ray i: `query`, with its own range and mask."""
+    """Return (origin, direction, query) of ray i: `query` with the range and mask of the ray."""
     query.t_min = rays.t_min[row_of(i, rays.t_min.shape[0])]
     query.t_max = rays.t_max[row_of(i, rays.t_max.shape[0])]
     query.mask = rays.mask[row_of(i, rays.mask.shape[0])]

@@ -47,7 +47,7 @@ _Rows = tuple[int, int, np.dtype[np.void]]
 
 
 def windows_of(source: Any) -> Iterator[Window]:
-    """Yield the triangles of one or several paths or meshes, in order.
+    """Yield the triangles of a path or mesh, or of several, in order, some at a time.
 
     Errors name the path or mesh. Each has at least one window, perhaps without triangles.
     """
@@ -72,7 +72,7 @@ def windows_of(source: Any) -> Iterator[Window]:
 
 
 def _items(source: Any) -> Iterable[Any]:
-    """Return the paths and meshes of a source, which may be a single one."""
+    """Return the paths and meshes in `source`, which may be a single path or mesh itself."""
     if isinstance(source, str | os.PathLike) or hasattr(source, "faces"):
         return [source]
     # A pair of arrays is one mesh; a pair of pairs is two.
@@ -83,20 +83,23 @@ def _items(source: Any) -> Iterable[Any]:
 
 
 def _is_table(item: Any) -> bool:
-    """Return whether an item is an array or nested lists of two dimensions, not a mesh."""
+    """Return whether an item is an array, or nested lists, of two dimensions, and no mesh."""
     try:
         return not hasattr(item, "faces") and np.ndim(item) == 2
     except ValueError:  # lists of unlike lengths
         return False
 
 
-# Corners (n, 3, 3) and vertex numbers (n, 3) of the triangles of a window, the latter counted from
-# 0 in each file or mesh, and the number of all vertices there.
+# Corners (n, 3, 3) and vertex numbers (n, 3) of the triangles of a window, and the number of all
+# vertices of the file or mesh, which are counted from 0.
 Piece = tuple[NDArray[np.float64], NDArray[np.int64], int]
 
 
 def _mesh_windows(mesh: Any) -> Iterator[Piece]:
-    """Yield the triangles of a mesh in memory, in windows."""
+    """Yield windows of a mesh in memory: (corners, vertex numbers, number of all vertices).
+
+    Raises a TypeError for lines and points.
+    """
     if thin_of(mesh) is not None:
         raise TypeError(f"{type(mesh).__name__} has no triangles")
     vertices, faces, _ = surface_of(mesh)
@@ -108,7 +111,10 @@ def _mesh_windows(mesh: Any) -> Iterator[Piece]:
 
 
 def _file_windows(path: str) -> Iterator[Piece]:
-    """Return the windows of a file: a binary PLY or STL is read in windows, others completely."""
+    """Return windows of a file: (corners, vertex numbers, number of all vertices).
+
+    A binary PLY or STL file is read in windows, others completely.
+    """
     if not os.path.isfile(path):
         raise FileNotFoundError(f"no such file: {path}")
     ending = Path(path).suffix.lower()
@@ -138,7 +144,10 @@ def _stl_triangles(path: str) -> int | None:
 
 
 def _stl_windows(path: str, count: int) -> Iterator[Piece]:
-    """Yield the triangles of a binary STL file, in which no two share a vertex."""
+    """Yield windows of a binary STL file: (corners, vertex numbers, number of all vertices).
+
+    `count` is the number of its triangles; no two share a vertex.
+    """
     for begin, triangles in _row_windows(path, STL_HEADER, count, STL_ROW):
         ids = np.arange(3 * begin, 3 * (begin + len(triangles)), dtype=np.int64)
         yield triangles["corners"].astype(np.float64), ids.reshape(-1, 3), 3 * count
@@ -147,19 +156,22 @@ def _stl_windows(path: str, count: int) -> Iterator[Piece]:
 def _row_windows(
     path: str, offset: int, count: int, row: np.dtype[np.void]
 ) -> Iterator[tuple[int, NDArray[np.void]]]:
-    """Yield (number of the first row, rows) of each window of a file whose size was checked."""
+    """Yield (number of the first row, rows) for windows of `count` rows from byte `offset` on."""
+    # Without rows, yield one empty window.
     for begin in range(0, max(count, 1), WINDOW):
         n = min(WINDOW, count - begin)
         result = np.fromfile(path, row, n, offset=offset + begin * row.itemsize)
+        # The size of the file was checked before.
         if len(result) != n:
             raise ValueError("was changed while it was read")
         yield begin, result
 
 
 def _ply_rows(path: str) -> tuple[_Rows, _Rows] | None:
-    """Return where a binary PLY file has vertices and triangles; None if it must be read whole.
+    """Return where a binary PLY file has vertices and triangles: (offset, count, row) of each.
 
-    Elements before the faces must have rows of one size, and a face one list and plain numbers.
+    None if the file must be read whole. To be read in windows, all elements up to the faces must
+    have rows of one size; faces must be triangles, and have no other list but that of corners.
     """
     # No count of the header is trusted before the size of the file is compared with it.
     with open(path, "rb") as file:
@@ -196,10 +208,10 @@ def _ply_rows(path: str) -> tuple[_Rows, _Rows] | None:
 def _are_triangles(
     path: str, offset: int, count: int, row: np.dtype[np.void], end: int | None
 ) -> bool:
-    """Return whether all faces of a PLY file are triangles; ValueError if the file is cut off.
+    """Return whether all faces of a PLY file are triangles; raise if the file is cut off.
 
-    Faces are `count` rows from `offset` on. If they are triangles, the file must have `end` bytes,
-    unless that is None.
+    Faces are `count` rows from byte `offset` on, with the layout `row` if they are triangles. The
+    file must then have `end` bytes, None if the size of what follows the faces is not known.
     """
     size = os.path.getsize(path)
     cut_off = ValueError(f"is cut off: {size} bytes do not hold its {count} faces")
@@ -211,7 +223,7 @@ def _are_triangles(
         if (faces[LENGTH] != 3).any():
             return False
     if complete < count:
-        # The rows end too early: the next face may have less than three corners.
+        # The file is too short for triangles, but the next face may have fewer than three corners.
         assert row.fields is not None
         kind, at = row.fields[LENGTH][:2]
         length = np.fromfile(path, kind, 1, offset=offset + complete * row.itemsize + at)
@@ -224,11 +236,12 @@ def _are_triangles(
 
 
 def _ply_row(order: str, element: Element) -> np.dtype[np.void] | None:
-    """Return the layout of an element's rows, those of faces with three corners.
+    """Return the layout of an element's rows; None if they may differ in size.
 
-    `order` is the byte order, "<" or ">". None if the rows may differ in size.
+    Faces are taken to be triangles. `order` is the byte order, "<" or ">".
     """
     fields: list[tuple[str, str] | tuple[str, str, int]] = []
+    # `length` is the type of a list's length; None for a property that is a number.
     for name, kind, length in element.properties:
         if length is None:
             fields.append((name, order + kind))
@@ -240,7 +253,10 @@ def _ply_row(order: str, element: Element) -> np.dtype[np.void] | None:
 
 
 def _ply_windows(path: str, vertex: _Rows, face: _Rows) -> Iterator[Piece]:
-    """Yield the triangles of a binary PLY file; `vertex` and `face` are where its rows are."""
+    """Yield windows of a binary PLY file: (corners, vertex numbers, number of all vertices).
+
+    `vertex` and `face` are (offset, count, layout) of the rows of vertices and triangles.
+    """
     vertex_offset, vertex_count, vertex_row = vertex
     for begin, faces in _row_windows(path, *face):
         if len(faces) == 0:
@@ -262,13 +278,10 @@ def _ply_windows(path: str, vertex: _Rows, face: _Rows) -> Iterator[Piece]:
 
 
 class GroupWindows:
-    """Group bits of faces, read and checked some at a time, as not all may fit into memory.
-
-    They are one number for all faces, an array, or the path of a .npy file. The file is mapped
-    again for each read, which releases the pages of the one before.
-    """
+    """Group bits of faces, read and checked some at a time, as not all may fit into memory."""
 
     def __init__(self, groups: ArrayLike | str | os.PathLike[str]) -> None:
+        """Check `groups`: one number for all faces, an array, or the path of a .npy file."""
         self._path = os.fspath(groups) if isinstance(groups, str | os.PathLike) else None
         # An array, perhaps a memory map, is checked as it is read; anything else at once.
         given: Any = groups if self._path is None else self._mapped()
@@ -284,7 +297,7 @@ class GroupWindows:
         self._array = given if self._path is None else None
 
     def rows(self, begin: int, count: int) -> NDArray[np.uint32]:
-        """Return the bits of `count` faces from `begin` on; ValueError if there are not as many."""
+        """Return the bits of `count` faces from face `begin` on; raise if there are fewer."""
         if self._one is not None:
             return np.broadcast_to(self._one, count)
         if begin + count > self._count:
@@ -293,12 +306,13 @@ class GroupWindows:
         return bit_masks("groups", array[begin : begin + count])
 
     def check_count(self, count: int) -> None:
-        """Raise a ValueError unless these are the bits of `count` faces."""
+        """Raise a ValueError unless the mesh, of `count` faces, has bits for each."""
+        # -1: one number for all faces.
         if self._count not in (-1, count):
             raise wrong_groups(f"of {count} triangles", (self._count,))
 
     def _mapped(self) -> NDArray[Any]:
-        """Return a new memory map of the .npy file."""
+        """Return a new memory map of the .npy file; the memory of the last one is released."""
         assert self._path is not None
         if not os.path.isfile(self._path):
             raise FileNotFoundError(f"groups: no such file: {self._path}")

@@ -45,12 +45,12 @@ class OpenPart(NamedTuple):
     files: dict[Path, State]
 
     def ids_of(self, prim_id: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the ids in the mesh of triangles of the part; -1 for -1."""
+        """Return the ids in the mesh of triangles `prim_id` of the part's tree; -1 for -1."""
         return np.where(prim_id >= 0, self.ids[prim_id], -1)
 
     @property
     def is_intact(self) -> bool:
-        """Whether no mapped file was changed in place: reading one that is cut off is a bus error.
+        """Whether no mapped file was changed in place: reading one that was cut off may crash.
 
         A file that was removed, or replaced by one of another inode, stays mapped as it was.
         """
@@ -59,26 +59,28 @@ class OpenPart(NamedTuple):
                 now = _state(path)
             except OSError:
                 continue
+            # Changed, but of the same device and inode.
             if now != state and now[:2] == state[:2]:
                 return False
         return True
 
 
 class OpenParts:
-    """Parts of a folder or URL, opened when needed.
-
-    Those used last stay open, of which the trees' files have at most `memory` bytes together.
-    """
+    """Parts of a folder or URL, opened when needed; those used last stay open."""
 
     def __init__(self, place: str, index: Index, memory: int) -> None:
+        """Begin without open parts of `place`, a folder or URL with this index.
+
+        Open parts stay open as long as their trees have at most `memory` bytes together.
+        """
         self._place, self._index, self._memory = place, index, memory
         self._open: OrderedDict[int, OpenPart] = OrderedDict()
 
     @contextlib.contextmanager
     def part(self, number: int) -> Iterator[OpenPart]:
-        """Return a context with an open part, which is not closed before the context ends.
+        """Return a context with part `number`, which stays open until the context ends.
 
-        Parts used longest ago are closed if they do not fit into the memory with it.
+        The parts used longest ago are closed if they do not fit into the memory with it.
         """
         with _guard.lock:
             part = self._open.pop(number, None)
@@ -92,11 +94,11 @@ class OpenParts:
         yield part
 
     def check_content(self, number: int) -> None:
-        """Raise a ValueError unless both files of a part have the digests of the index."""
+        """Raise a ValueError unless both files of part `number` have the digests of the index."""
         record, names = self._index.parts[number], file_names(number)
         digests = record.tree_digest, record.ids_digest
         with _guard.lock:
-            # The mapped file may have been replaced.
+            # Open the part anew, as its mapped file may have been replaced.
             self._open.pop(number, None)
         with self.part(number) as part:
             for (path, state), name, digest in zip(part.files.items(), names, digests, strict=True):
@@ -138,9 +140,9 @@ class OpenParts:
         return paths[0], paths[1]
 
     def _mapped(self, number: int, tree_path: Path, ids_path: Path) -> OpenPart:
-        """Return a part of two files whose sizes and headers have been checked.
+        """Return part `number`, mapped from two local files of checked sizes and headers.
 
-        Their content is checked unless these files, in this state, have passed before.
+        The content of the files is checked unless they have passed before, in the same state.
         """
         record, count = self._index.parts[number], self._index.triangles
         label = f"{self._place}: part {number}"
@@ -170,10 +172,10 @@ _all: weakref.WeakValueDictionary[tuple[str, str, int], OpenParts] = weakref.Wea
 
 
 def open_parts(place: str, index: Index, memory: int) -> OpenParts:
-    """Return the open parts of a folder, which all `Parts` of it in this process share.
+    """Return the open parts of a folder or URL, which all its `Parts` in this process share.
 
-    So groups that tasks query together map no more than `memory`, and the part that each thread is
-    querying.
+    So all tasks that query groups of parts map no more than `memory` bytes together, and the part
+    that each thread is querying.
     """
     return _all.setdefault((place, index.digest, memory), OpenParts(place, index, memory))
 
@@ -203,6 +205,7 @@ def byte_count(name: str, value: int | str) -> int:
     if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
         raise TypeError(f"{name} must be an integer or a string, got {value!r}")
     match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kmgt]?)(i?)b?\s*", str(value).lower())
+    # An "i" as in MiB, powers of 1024, needs a unit before it.
     if match is None or (match[3] and not match[2]):
         raise ValueError(f"{name} must be a number of bytes, such as '2GB', got {value!r}")
     unit = (1024 if match[3] else 1000) ** UNITS.index(match[2])

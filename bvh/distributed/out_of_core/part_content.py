@@ -32,7 +32,10 @@ class PartContent:
         self._set(place, read_index(place), byte_count("memory", memory), None)
 
     def _set(self, place: str, index: Index, memory: int, chosen: tuple[int, ...] | None) -> None:
-        """Set all attributes; `chosen` are the numbers of the parts of a group, None for all."""
+        """Set all attributes of the parts in `place`, a folder or URL.
+
+        `memory` is in bytes; `chosen` are the numbers of the parts of a group, None for all.
+        """
         self._place, self._index, self._memory, self._chosen = place, index, memory, chosen
         self.opened = open_parts(place, index, memory)
         boxes = np.array([part.bounds or [np.nan] * 6 for part in index.parts], np.float64)
@@ -78,7 +81,7 @@ class PartContent:
 
     @property
     def folder(self) -> str:
-        """The folder or URL."""
+        """The folder or URL of the parts."""
         return self._place
 
     @property
@@ -190,15 +193,16 @@ class PartContent:
         return any(part.groups is not None for part in self._index.parts)
 
     def _trees_of(self, ids: NDArray[np.int64]) -> Iterator[tuple[BVH, Rows, Rows]]:
-        """Yield (tree, indices of those of `ids` that it has, their triangles in it) by part."""
+        """Yield (tree, rows, faces) for each part: the tree's `faces` have the ids `ids[rows]`."""
         for number in range(self.part_count):
             with self.opened.part(number) as part:
+                # The ids of a part ascend; those of other parts are not found.
                 row = np.minimum(np.searchsorted(part.ids, ids), len(part.ids) - 1)
                 here = np.flatnonzero(part.ids[row] == ids)
                 yield part.tree, here, row[here]
 
     def _checked_ids(self, prim_id: ArrayLike) -> NDArray[np.int64]:
-        """Return ids of triangles; raise for Dask arrays, and unless each is -1 or an id."""
+        """Return ids of triangles as int64; raise for Dask arrays, and ids not in -1..n - 1."""
         if is_lazy(prim_id):
             raise TypeError("prim_id must be a numpy array, got a Dask array: compute it first")
         ids = integers("prim_id", prim_id)

@@ -15,11 +15,12 @@ CELLS = 64
 class Grid:
     """Counts and boxes of triangles by the cell that their centroid is in.
 
-    `lower` and `upper` are the corners of the box of all centroids. Cells are numbered with z
-    fastest; `counts`, `low` and `high` have a row for each.
+    `counts`, `low` and `high`, the lower and upper corners of boxes, have a row for each cell; z
+    varies fastest.
     """
 
     def __init__(self, lower: NDArray[np.float64], upper: NDArray[np.float64]) -> None:
+        """Begin without triangles; `lower` and `upper` (3,) are corners of the box of centroids."""
         self._lower = lower
         # Halved first: the extent of coordinates of 1e308 would overflow.
         self._half = 0.5 * upper - 0.5 * lower
@@ -28,9 +29,9 @@ class Grid:
         self.high = np.full((CELLS**3, 3), -np.inf)
 
     def cells_of(self, corners: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the cell of each triangle (n, 3, 3), (n,).
+        """Return the number (n,) of the cell of each triangle, with vertices `corners` (n, 3, 3).
 
-        Along an axis on which the coordinate is not finite, it is the first.
+        A coordinate of a centroid that is not finite counts as the lowest.
         """
         with np.errstate(all="ignore"):
             place = (0.5 * centroids(corners) - 0.5 * self._lower) / self._half
@@ -40,7 +41,7 @@ class Grid:
         return np.asarray((x * CELLS + y) * CELLS + z)
 
     def add(self, corners: NDArray[np.float64]) -> None:
-        """Count triangles, shape (n, 3, 3), and extend the boxes of their cells."""
+        """Count triangles, whose vertices are `corners` (n, 3, 3), and extend boxes of cells."""
         cells = self.cells_of(corners)
         order = np.argsort(cells.astype(np.int32), kind="stable")
         used, starts, counts = np.unique(cells[order], return_index=True, return_counts=True)
@@ -51,7 +52,8 @@ class Grid:
 
 
 def centroids(corners: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the centres of the boxes of triangles (n, 3, 3), by which builders split."""
+    """Return the centres (n, 3) of the boxes of triangles (n, 3, 3), by which builders split."""
+    # Halved first, so that no sum overflows.
     low, high = _boxes(corners)
     low *= 0.5
     high *= 0.5
@@ -59,8 +61,8 @@ def centroids(corners: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _boxes(corners: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the lower and upper corners of the boxes of triangles; NaN if a vertex has NaN."""
-    # This is many times as fast as a reduction along an axis of length three.
+    """Return (lower, upper) corners (n, 3) of the boxes of triangles (n, 3, 3), NaN for NaN."""
+    # This is much faster than a reduction along an axis of length three.
     a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
     return np.minimum(np.minimum(a, b), c), np.maximum(np.maximum(a, b), c)
 
@@ -87,6 +89,7 @@ def parts_of_cells(grid: Grid, largest: int) -> NDArray[np.int32]:
             parts[block] = number
             number += 1
         else:
+            # The first half is taken next.
             stack += reversed(halves)
     return parts.reshape(-1)
 
@@ -97,13 +100,15 @@ def _best_cut(
 ) -> tuple[_Block, _Block] | None:  # fmt: skip
     """Return the halves of a block with the least SAH cost; None if one cell has all triangles.
 
-    Halves of less than a quarter of `largest` are avoided: a part costs as much as many nodes.
+    `counts`, `low` and `high` are those of the grid, indexed by (x, y, z). Halves with less than a
+    quarter of `largest` triangles are avoided: a part costs as much as many nodes.
     """
     total = int(counts[block].sum())
     # Whether a half is small, the cost, the axis, and the last slab of the first half.
     best: tuple[bool, float, int, int] | None = None
     for axis in range(3):
         others = tuple(a for a in range(3) if a != axis)
+        # Bins are slabs of cells; `below` has the triangles before each cut between two slabs.
         bins = counts[block].sum(axis=others)
         below = np.cumsum(bins)[:-1]
         if len(below) == 0:
@@ -129,7 +134,11 @@ def _best_cut(
 
 
 def _areas(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return half the surface area of the box of the first bin, of the first two, and so on."""
+    """Return half the surface areas (n,) of boxes around the first bin, the first two, and so on.
+
+    `low` and `high` (n, 3) are the corners of the boxes of n bins.
+    """
+    # The box of an empty bin is from inf to -inf.
     with np.errstate(all="ignore"):
         extent = np.maximum.accumulate(high) - np.minimum.accumulate(low)
         x, y, z = np.maximum(extent, 0.0).T

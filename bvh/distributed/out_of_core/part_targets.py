@@ -41,17 +41,18 @@ PART: Kinds = {"part": np.int32}
 
 
 class HitParts(NamedTuple):
-    """Source of hits (see `locations`), which opens the parts for positions and normals."""
+    """Source of positions and normals of hits (see `locations`), which opens the parts hit."""
 
     opened: OpenParts
 
     def leaves_of(
         self, parts: tuple[NDArray[np.int32]], ids: NDArray[np.int64], rows: Rows
     ) -> Iterator[tuple[Triangles, None, Rows, Rows]]:
-        """Yield (triangles, None, rows, faces) of each part that was hit in some of `rows`.
+        """Yield (triangles, None, hits, faces) for each part that some of the hits `rows` are in.
 
-        `parts[0]` has the part of each hit, and `ids` its face in the mesh; the faces yielded are
-        rows of the part's triangles. None stands for a transform, which parts do not have.
+        `parts[0]` has the part of each hit, and `ids` the face in the mesh. `hits` are those of
+        `rows` in the part, and `faces` the rows of its triangles that they are on. None stands for
+        a transform, which parts do not have.
         """
         number = parts[0].reshape(-1)[rows]
         for k in np.unique(number).tolist():
@@ -63,13 +64,13 @@ class HitParts(NamedTuple):
 
 
 class PartRays(NamedTuple):
-    """Target of rays: all parts, as one tree over their faces (see `RayTarget`)."""
+    """Target of rays, which answers as one tree over the faces of all parts (see `RayTarget`)."""
 
     visits: PartVisits
     opened: OpenParts
 
     def side_to_cull(self, cull: Cull | None) -> int:
-        """Return the side to cull as a number (see `cull_code`)."""
+        """Return the side to ignore: -1 for front faces, 1 for back faces, 0 for none."""
         return arguments.cull_code(cull)
 
     def accepted_by(self, function: Filter, data: object) -> UserCall:
@@ -81,7 +82,7 @@ class PartRays(NamedTuple):
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits:
         """Return the closest hit of each ray; raise a ValueError for `counters`."""
         refuse(counters=counters)
-        # Without counters (False).
+        # False: without counters.
         hits: Hits = self._answer(BVH.closest_hit, RaySearch.closest_hits, batch, options, False)
         return hits
 
@@ -90,7 +91,7 @@ class PartRays(NamedTuple):
         return self._answer(BVH.any_hit, RaySearch.any_hits, batch, options)
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
-        """Return how many hits each ray has; `once` counts faces at a shared edge as one."""
+        """Return how many hits each ray has; with `once`, hits at a shared edge count once."""
         return self._answer(BVH.count_hits, RaySearch.count_hits, batch, options, once)
 
     def signed_hits(self, batch: RayBatch, options: RayOptions) -> NDArray[np.int64]:
@@ -109,12 +110,15 @@ class PartRays(NamedTuple):
         self, query: Callable[..., Any], search: Callable[..., Any], batch: RayBatch,
         options: RayOptions, *rest: Any,
     ) -> Any:  # fmt: skip
-        """Return the result of a query: of all parts that may change it, merged.
+        """Return the result of a query, merged from all parts that may change it.
 
-        `search` is the method of `RaySearch` that answers the query for a part, called with rays,
-        options and `rest`; for lists of hits the last of `rest` is the limit of hits a ray.
+        `query` is the method of `BVH`. ``search(part, rays, options, *rest)`` is the method of
+        `RaySearch` that answers it for a part; if it lists hits, the last of `rest` is the largest
+        number of hits of a ray, or None.
         """
         verb, part_options = declared(query), options._replace(progress=None)
+        # Records of hits get a column with the part of each hit. `lists` is None unless the query
+        # lists hits.
         extra, lists = PART if verb.record else {}, None
         if verb.merge is Merge.LISTS:
             keys = "ray_id", "t", "prim_id"
@@ -122,8 +126,9 @@ class PartRays(NamedTuple):
         answers = lists or MergedAnswers(verb, (batch.size,), extra)
 
         def visit(part: OpenPart, rows: Rows, number: int) -> None:
-            """Merge the answers of a part to some rays."""
-            # The range includes its end, so that a tie is found, and decided by the id.
+            """Merge the answers of part `number` to the rays `rows`."""
+            # Rays end at the answer so far, inclusive: hits of equal t are found, and decided by
+            # the id.
             some = rays_of(batch, rows, answers.reach(rows))
             answer = search(ray_target(part.tree), some, part_options, *rest)
             columns: Columns = {verb.name: answer}
@@ -150,7 +155,8 @@ class PartRays(NamedTuple):
 class PartPoints(NamedTuple):
     """Target of points (see `PointTarget`): the faces of all parts that count for `mask`, an int32.
 
-    `query` is the name of the query that is answered.
+    `rays` is the target of rays, `bounds` (2, 3) the box of all parts, and `query` the name of the
+    query that is answered.
     """
 
     rays: PartRays
@@ -166,6 +172,7 @@ class PartPoints(NamedTuple):
         answers = MergedAnswers(declared(BVH.closest_point), (batch.size, *several), PART)
 
         def search(part: OpenPart, some: PointBatch, number: int) -> Columns:
+            """Return the answers of part `number` to some points."""
             near: ClosestPoints = self._target_of(part).closest_points(some, count, threads, None)
             parts = np.full(np.shape(near.prim_id), number, np.int32)
             return vars(near) | {"prim_id": part.ids_of(near.prim_id), "part": parts}
@@ -179,10 +186,11 @@ class PartPoints(NamedTuple):
         return near
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
-        """Return the smallest distance of each point from the faces of all parts."""
+        """Return the smallest distance (n,) of each point from the faces of all parts."""
         answers = MergedAnswers(declared(BVH.distance), (batch.size,))
 
         def search(part: OpenPart, some: PointBatch, _: int) -> Columns:
+            """Return the distances of some points from a part."""
             return {"distance": self._target_of(part).distances(some, threads, None)}
 
         self._measure(batch, answers, search, progress)
@@ -200,39 +208,42 @@ class PartPoints(NamedTuple):
         return answers
 
     def crossings(self, points: Floats, threads: int, progress: Progress | None = None) -> Rows:
-        """Count the faces that a ray to the outside crosses, from each point; see `containment`."""
-        # Directions follow from the frame of a tree, which its box determines: a tree over the box
-        # of all parts has that of one tree over all.
+        """Return how many faces the ray from each point to the outside crosses."""
+        # The direction of a ray follows from the frame of the tree, and this from its box: a tree
+        # over the box of all parts has the same frame as one tree over all faces.
         box, directions = BVH.from_boxes(*self.bounds[:, None], warn=False), np.empty(points.shape)
         for begin in range(0, len(points), POINTS_AT_ONCE):
             some = slice(begin, begin + POINTS_AT_ONCE)
             directions[some] = ways_out(box.arrays, points[some])
-        batch = ray_batch(points, directions, SMALLEST, mask=_bits_of(self.mask))
+        # From just above 0 on, so that a face that a point is on is not crossed.
+        batch = ray_batch(points, directions, t_min=SMALLEST, mask=_bits_of(self.mask))
         options = RayOptions(threads=threads, progress=progress)
         return np.asarray(self.rays.count_hits(batch, options, once=True))
 
     def touched(self, points: Floats, threads: int) -> NDArray[np.bool_]:
-        """Return which points are on a face: rays of length 0 from them hit it."""
+        """Return which points (n, 3) are on a face: rays of length 0 from them hit it."""
         answers = np.zeros(len(points), np.bool_)
         for turn in range(3):
             # A ray misses a face that it lies in, but no face holds three directions.
             direction = np.roll(ASIDE, turn)
-            batch = ray_batch(points, direction, 0.0, 0.0, _bits_of(self.mask))
+            bits = _bits_of(self.mask)
+            batch = ray_batch(points, direction, t_min=0.0, t_max=0.0, mask=bits)
             answers |= self.rays.any_hits(batch, RayOptions(threads=threads))
         return answers
 
     def winding_numbers(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None
     ) -> Floats:
-        """Return the winding number of each of the points (n, 3); accuracy inf is exact.
+        """Return the winding number of each of the points (n, 3).
 
-        With a finite one, as of `BVH.winding_number`, many open edges are summed by a series.
+        `accuracy` inf is exact; with a finite `accuracy` (see `BVH.winding_number`), surfaces with
+        many open edges are summed by a series.
         """
         loops = self._boundary()
         if accuracy < np.inf and loops.size > FEW:
             return self._approximate(points, accuracy, threads, progress)
         directions = ways_of(points, loops, arguments.kernel_input(self.bounds.reshape(-1)))
-        batch = ray_batch(points, directions, 0.0, mask=_bits_of(self.mask))
+        batch = ray_batch(points, directions, mask=_bits_of(self.mask))
         options = RayOptions(threads=threads, progress=progress)
         numbers = self.rays.signed_hits(batch, options).astype(np.float64)
         add_angles(loops, batch.rays.origins, directions, numbers, threads)
@@ -247,10 +258,11 @@ class PartPoints(NamedTuple):
     def _approximate(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None
     ) -> Floats:
-        """Return winding numbers as sums of those of all parts, which are computed by a series."""
+        """Return winding numbers of points (n, 3), summed over parts that each use a series."""
         numbers = np.where(np.isfinite(points).all(axis=1), 0.0, np.nan)
 
         def visit(part: OpenPart, _: Rows) -> None:
+            """Add the winding numbers of a part, for all points."""
             part_numbers = self._target_of(part).winding_numbers(points, accuracy, threads)
             np.add(numbers, part_numbers, numbers)
 
@@ -259,11 +271,12 @@ class PartPoints(NamedTuple):
         return numbers
 
     def _boundary(self) -> Loops:
-        """Return the boundary of the faces, of all parts, that share a bit with `mask`; cached."""
+        """Return the boundary of the faces of all parts that share a bit with `mask`, cached."""
         cached, edges = self.rays.visits.boundaries, [np.empty((0, 2, 3))]
         if self.mask not in cached:
 
             def visit(part: OpenPart, _: Rows) -> None:
+                """Add the open edges of a part."""
                 edges.append(edges_of(boundary_for(part.tree, self.mask)))
 
             # A query that may meet all boxes visits all parts.
@@ -276,13 +289,14 @@ class PartPoints(NamedTuple):
         search: Callable[[OpenPart, PointBatch, int], Columns], progress: Progress | None,
         count: int | None = None,
     ) -> None:  # fmt: skip
-        """Compare points with the parts that may change `answers`, near to far.
+        """Merge into `answers` the answers of the parts that may change them, near to far.
 
         ``search(part, points, number of the part)`` returns the answers of a part; `count` is the
-        number of closest points of each point, if not one.
+        number of closest points that each point asks for, None for one.
         """
 
         def visit(part: OpenPart, rows: Rows, number: int) -> None:
+            """Merge the answers of a part to the points `rows`."""
             limits, reach = some_of(batch.limits, rows), answers.reach(rows)
             assert reach is not None
             limits = arguments.kernel_input(np.minimum(limits, reach))
@@ -297,7 +311,10 @@ class PartPoints(NamedTuple):
 
 
 class PartRegions(NamedTuple):
-    """Target of regions: the faces of all parts that count for `mask`, an int32."""
+    """Target of regions: the faces of all parts that count for `mask`, an int32.
+
+    `bounds` (2, 3) is the box of all parts, and `query` the name of the query.
+    """
 
     visits: PartVisits
     bounds: Floats
@@ -308,12 +325,14 @@ class PartRegions(NamedTuple):
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
-        """Return the faces that overlap each region, ascending; `shape` is that of the regions."""
+        """Return the faces that overlap each region, ascending; `shape` is that of the result."""
+        # The first column of regions has a row for each region.
         size, workers = len(regions[0]), arguments.thread_count(threads)
         answers = MergedLists(declared(BVH.overlap_box), ("query_id", "prim_id"), size)
         bits = _bits_of(self.mask)
 
         def visit(part: OpenPart, rows: Rows) -> None:
+            """Add the faces of a part that overlap the regions `rows`."""
             target = region_target(part.tree, self.query, bits, (Triangles,))
             # The shape of polytopes is common to all, and not a column.
             columns = {name: c[rows] for name, c in regions._asdict().items() if name != "shape"}
@@ -327,7 +346,7 @@ class PartRegions(NamedTuple):
 
 
 def refuse(filter: object = None, counters: bool = False) -> None:
-    """Raise a ValueError for options that queries of parts do not take."""
+    """Raise a ValueError for a filter or counters, which queries of parts do not take."""
     if filter is not None:
         raise ValueError(f"filter must be None for parts, got {filter!r}")
     if counters:
@@ -335,19 +354,19 @@ def refuse(filter: object = None, counters: bool = False) -> None:
 
 
 def declared(query: Callable[..., object]) -> Verb:
-    """Return the declaration of a query, which has one."""
+    """Return the declaration that the decorator `verb` gave a query."""
     verb = verb_of(query)
     assert verb is not None
     return verb
 
 
 def _bits_of(mask: int) -> int | None:
-    """Return a mask, an int32, as queries take it: 32 unsigned bits, or None for all."""
+    """Return a mask, an int32, as queries take it: 32 unsigned bits, or None for all bits."""
     return None if mask == -1 else mask & ALL_BITS
 
 
 def _may_meet(regions: Regions, low: Floats, high: Floats) -> NDArray[np.bool_]:
-    """Return which of n regions may meet the box from `low` to `high`, (n,)."""
+    """Return which of n regions, a mask (n,), may meet the box from `low` (3,) to `high` (3,)."""
     from bvh.traversal.regions.regions import BoxRegions, SphereRegions
 
     if isinstance(regions, BoxRegions):
@@ -357,9 +376,11 @@ def _may_meet(regions: Regions, low: Floats, high: Floats) -> NDArray[np.bool_]:
             # Rounded gaps are at most the radius if exact ones are: rounding is monotonic.
             gaps = np.maximum(low - regions.center, regions.center - high)
             return np.asarray(gaps.max(axis=1) <= regions.radius)
+        # A polytope: x inside has normal * x + offset >= 0 for all planes. `highest` is the largest
+        # value of this sum in the box.
         normals, offsets = regions.planes[..., :3], regions.planes[..., 3]
         terms = np.maximum(normals * low, normals * high)
         highest = terms.sum(axis=-1) + offsets
-        # Seven roundings of 2**-53 each, and denormal products.
+        # Bounds the error of `highest`: seven roundings of 2**-53 each, and denormal products.
         margin = 2.0**-49 * (np.abs(terms).sum(axis=-1) + np.abs(offsets)) + 2.0**-1070
         return np.asarray(~(highest < -margin).any(axis=-1))

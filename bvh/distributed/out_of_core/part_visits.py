@@ -39,14 +39,14 @@ Reach = Callable[[Rows], Floats | None]
 
 
 class PartVisits:
-    """Parts with their boxes, as rays, points and regions visit them.
-
-    `boxes`, (n, 6), are around the valid triangles of each part; those of NaN are not visited.
-    `bits`, (n,), are the group bits of all faces of each part: a mask shares one of them exactly if
-    the part has a face that counts.
-    """
+    """Parts with their boxes, as rays, points and regions visit them."""
 
     def __init__(self, opened: OpenParts, boxes: Floats, bits: NDArray[np.uint32]) -> None:
+        """Store the parts, and of each its box (lower, upper) and the group bits of its faces.
+
+        `boxes`, (n, 6), are around the valid triangles; parts with boxes of NaN are not visited.
+        A part has a face that counts for a mask exactly if the mask shares one of its `bits`, (n,).
+        """
         self._open, self._boxes, self._bits = opened, boxes, bits
         self._valid = np.flatnonzero(~np.isnan(boxes[:, 0]))
         self._box_tree: BVH | None = None
@@ -59,8 +59,11 @@ class PartVisits:
     ) -> None:  # fmt: skip
         """Visit the parts that rays may hit, near to far.
 
-        `finish` is called whenever some rays, in the order of the batch, have visited all parts.
+        ``visit(part, rows, number)`` queries part `number` for the rays `rows`. ``reach(rows)``
+        returns up to which t parts may change the answers of rays, None for any t. ``finish()`` is
+        called whenever a run of rays, in the order of the batch, has visited all parts.
         """
+        # Boxes have no faces to filter or cull, and no progress of their own.
         inside = RayOptions(threads=options.threads)
         for block in _blocks(batch.size, options.progress, TOGETHER):
             for rows in _runs(block, len(self._valid), partial(self._box_counts, batch, inside)):
@@ -69,19 +72,23 @@ class PartVisits:
                     finish()
 
     def _box_target(self) -> RaySearch:
-        """Return the target of rays of a tree over the boxes of all parts, which is cached."""
+        """Return the target for rays of a tree over the boxes of all parts, which is cached."""
         if self._box_tree is None:
             self._box_tree = BVH.from_boxes(self._boxes[:, :3], self._boxes[:, 3:], warn=False)
         target: RaySearch = ray_target(self._box_tree)
         return target
 
     def _box_counts(self, batch: RayBatch, options: RayOptions, rows: Rows) -> Rows:
-        """Return how many boxes of parts each of the rays `rows` hits."""
+        """Return how many boxes of parts each of the rays `rows` of a batch hits."""
         some = rays_of(batch, rows, None, masked=False)
         return np.asarray(self._box_target().count_hits(some, options, once=True))
 
     def _boxes_hit(self, batch: RayBatch, options: RayOptions, rows: Rows) -> list[Group]:
-        """Return the groups of the parts whose boxes the rays `rows` hit, if masks share a bit."""
+        """Return (part, rays, entries) for each part whose box some of the rays `rows` hit.
+
+        The rays are those of `rows` that hit the box, and whose mask shares a bit with the faces of
+        the part; `entries` are the t at which they enter the box.
+        """
         some = rays_of(batch, rows, None, masked=False)
         hits = self._box_target().all_hits(some, options, once=False)
         part, ray, entry = hits.prim_id, rows[hits.ray_id], hits.t
@@ -94,15 +101,16 @@ class PartVisits:
         self, batch: PointBatch, visit: Visit, progress: Progress | None, reach: Reach,
         count: int | None = None, mask: int = -1,
     ) -> None:  # fmt: skip
-        """Visit the parts near points, near to far: those with faces that count for `mask`.
+        """Visit the parts near points that have faces that count for `mask`, near to far.
 
-        `count` is the number of closest points of each point, if not one.
+        `visit` and `reach` are as in `of_rays`; `count` is the number of closest points that each
+        point asks for, None for one.
         """
         parts = self._selected(mask)
         for block in _blocks(batch.size, progress, max(POINTS // (count or 1), 1)):
             limits = some_of(batch.limits, block)
             if count is None:
-                # A bound of the distance of one triangle, not of `count` of them.
+                # A bound of the distance of the closest face, not of the `count` closest.
                 limits = np.minimum(limits, self._farthest(batch.points[block], parts))
             near = partial(self._near, batch.points[block], limits, parts, int(block[0]))
             for rows in _runs(block, len(parts), partial(_part_counts, near)):
@@ -111,12 +119,14 @@ class PartVisits:
     def _near(
         self, points: Floats, limits: Floats, parts: Rows, begin: int, rows: Rows
     ) -> Iterator[Group]:
-        """Yield the group of each of `parts` that is within the limits of some of `rows`.
+        """Yield (part, rows, least) for each of `parts` that is near to some of the points `rows`.
 
-        Points (n, 3) and their limits, (n,) or one for all, are those of the rows from `begin` on.
+        A row is yielded if the box of the part is within its limit of distance; `least` is a lower
+        bound of its distance from the box. `points` (n, 3) and `limits`, (n,) or one for all, are
+        those of the n rows from `begin` on.
         """
-        # The bound is below the distance as it is computed, with an error of 4 units in the last
-        # place, whatever the underflow of squares.
+        # `least`, the largest coordinate of the gap, is reduced below the distance as computed,
+        # whose error is 4 units in the last place even where squares underflow.
         points, limits = points[rows - begin], some_of(limits, rows - begin)
         for number in parts.tolist():
             low, high = self._boxes[number].reshape(2, 3)
@@ -128,12 +138,12 @@ class PartVisits:
                 yield number, rows[row], least[row]
 
     def _selected(self, mask: int) -> Rows:
-        """Return the numbers of parts with faces that count for a mask, an int32."""
+        """Return the numbers of parts with faces that count for a mask, an int32 of 32 bits."""
         shared = self._bits[self._valid] & np.uint32(mask & ALL_BITS) != 0
         return np.asarray(self._valid[shared])
 
     def _farthest(self, points: Floats, parts: Rows) -> Floats:
-        """Return for each point a distance within which at least one of the parts has a face."""
+        """Return a distance (n,) for each point within which one of the parts has a face."""
         result = np.full(len(points), np.inf)
         for low, high in self._boxes[parts].reshape(-1, 2, 3):
             with np.errstate(all="ignore"):
@@ -149,8 +159,8 @@ class PartVisits:
     ) -> None:  # fmt: skip
         """Visit the parts with faces that count for `mask`, by number, for `size` queries.
 
-        `may_meet` returns which queries may meet a box, (size,), by its corners; `visit` gets the
-        rows of these queries.
+        ``may_meet(lower corner, upper corner)`` returns a mask (size,) of the queries that may meet
+        a box, and ``visit(part, rows)`` gets the numbers of these queries.
         """
         parts = self._selected(mask).tolist()
         for done, number in enumerate(parts, 1):
@@ -164,8 +174,11 @@ class PartVisits:
             progress(size, size)
 
     def _visit_parts(self, groups: list[Group], visit: Visit, reach: Reach) -> None:
-        """Visit the parts of groups, near to far, for the rows whose answers they may change."""
-        # Of parts that rows enter at different distances, the median decides.
+        """Visit the parts of groups, near to far, for the rows whose answers they may change.
+
+        A group is (number of a part, rows, distance at which each of these enters its box).
+        """
+        # A part is as near as the median of the distances at which its rows enter it.
         near = [float(np.median(entry)) for _, _, entry in groups]
         for k in np.argsort(near, kind="stable").tolist():
             number, rows, entry = groups[k]
@@ -177,7 +190,7 @@ class PartVisits:
 
 
 def _part_counts(near: Callable[[Rows], Iterator[Group]], rows: Rows) -> Rows:
-    """Return to how many parts each of some consecutive rows is near, by `PartVisits._near`."""
+    """Return how many of the groups that ``near(rows)`` yields have each of consecutive rows."""
     total = np.zeros(len(rows), np.int64)
     for _, some, _ in near(rows):
         total[some - rows[0]] += 1
@@ -185,34 +198,39 @@ def _part_counts(near: Callable[[Rows], Iterator[Group]], rows: Rows) -> Rows:
 
 
 def _grouped(part: NDArray[np.integer], rows: Rows, entry: Floats) -> list[Group]:
-    """Return the group of each part that occurs; the arguments have an item for each pair."""
+    """Return (number, rows, entries) for each part that occurs in `part`, in ascending order.
+
+    The arguments are columns of pairs: a part, a row, and the distance at which it enters the part.
+    """
     # NumPy sorts 16-bit integers by radix, in a sixth of the time.
     part = part.astype(np.uint16) if part.max(initial=0) < 1 << 16 else part
     order = np.argsort(part, kind="stable")
     part, rows, entry = part[order], rows[order], entry[order]
     starts = np.flatnonzero(np.diff(part, prepend=-1))
+    # Not strict: without pairs, `ends` has one item, and `starts` none.
     ends = np.append(starts[1:], len(part))
     return [(int(part[b]), rows[b:e], entry[b:e]) for b, e in zip(starts, ends, strict=False)]
 
 
 def some_of(column: Column, rows: Rows) -> Column:
-    """Return the `rows` of a column; if its only row is that of all queries, that one."""
+    """Return the `rows` of a column; a column of one row, which all queries share, is returned."""
     return column if len(column) == 1 else kernel_input(column.take(rows, axis=0))
 
 
 def rays_of(batch: RayBatch, rows: Rows, reach: Floats | None, masked: bool = True) -> RayBatch:
-    """Return the rays `rows` of a batch, which end at `reach`, if given.
+    """Return the rays `rows` of a batch, as a flat batch.
 
-    Unless `masked`, all rays get all bits as masks.
+    They end at `reach` (len(rows),) or before, if it is given. Unless `masked`, the mask of all has
+    all bits.
     """
-    o, d, low, high, masks = (some_of(column, rows) for column in batch.rays)
+    o, d, t_min, t_max, masks = (some_of(column, rows) for column in batch.rays)
     if reach is not None:
-        high = kernel_input(np.minimum(high, reach))
-    return RayBatch(Rays(o, d, low, high, masks if masked else EVERY), (len(rows),))
+        t_max = kernel_input(np.minimum(t_max, reach))
+    return RayBatch(Rays(o, d, t_min, t_max, masks if masked else EVERY), (len(rows),))
 
 
 def _blocks(size: int, report: Progress | None, together: int) -> Iterator[Rows]:
-    """Yield the numbers 0..size - 1 in blocks of `together`, and report each that is done."""
+    """Yield the numbers 0..size - 1 in blocks of `together`; report each block that is done."""
     if size == 0 and report is not None:
         report(0, 0)
     for begin in range(0, size, together):
@@ -225,8 +243,8 @@ def _blocks(size: int, report: Progress | None, together: int) -> Iterator[Rows]
 def _runs(rows: Rows, parts: int, counts_of: Callable[[Rows], Rows]) -> Iterator[Rows]:
     """Yield rows in runs, so that the arrays of their pairs with parts fit into memory.
 
-    Each run has at most PAIRS pairs, or is one row. `counts_of` returns the number of parts that
-    each row is paired with, at most `parts`.
+    Each run has at most PAIRS pairs, or is one row. ``counts_of(rows)`` returns the number of parts
+    that each row is paired with, at most `parts`.
     """
     if len(rows) * parts <= PAIRS:
         yield rows

@@ -127,13 +127,13 @@ def partition(
 
 
 class _Steps:
-    """Progress in triangles of all passes; `total` grows whenever a pass is begun."""
+    """Progress, `done` of `total` triangles in all passes, passed to `report` if it is not None."""
 
     def __init__(self, report: Callable[[int, int], object] | None) -> None:
         self._report, self.done, self.total = report, 0, 0
 
     def add(self, count: int) -> None:
-        """Count and report triangles that a pass has finished."""
+        """Add `count` triangles that a pass has finished, and report."""
         self.done += count
         if self._report is not None:
             self._report(self.done, max(self.total, self.done))
@@ -144,7 +144,8 @@ def _read(
 ) -> tuple[list[Source], bool]:
     """Write all triangles to the file `spill`; return the sources, and whether any has groups.
 
-    Groups are `given`, or those of trees. `box`, (2, 3), is extended to that of all centroids.
+    Groups are `given`, or None for those of trees among the sources. `box` (2, 3) is extended to
+    contain all centroids.
     """
     names, counts, count, grouped = list[str](), list[int](), 0, given is not None
     with open(spill, "xb") as file:
@@ -162,7 +163,7 @@ def _read(
             _extend(box, window.corners)
             count += len(rows)
             counts[-1] += len(rows)
-            # Each is read and, at the end, built.
+            # Each triangle is read here and, at the end, built.
             steps.total += 2 * len(rows)
             steps.add(len(rows))
     if given is not None:
@@ -185,14 +186,16 @@ def _split(
 ) -> Iterator[Path]:
     """Distribute the triangles of a file to files of at most `largest`, and yield their paths.
 
-    Triangles are divided by their centroids, whose box is `box`, computed first if it is None;
-    from `depth` DEEPEST on by id. Files that are not yielded are removed.
+    Triangles are divided by their centroids, whose box is `box`, computed first if it is None.
+    `depth` counts divisions; from DEEPEST on, triangles are divided by id. Files that are not
+    yielded are removed.
     """
     count = spill.stat().st_size // TRIANGLE.itemsize
     if count <= largest:
         if count:
             yield spill
         return
+    # Every triangle counts once in each pass: grid, distribution and, without a box, the box.
     steps.total += 2 * count if box is not None else 3 * count
     if box is None:
         box = EMPTY_BOX.copy()
@@ -203,7 +206,8 @@ def _split(
         grid.add(window["corners"])
     part_of = parts_of_cells(grid, largest if depth < DEEPEST else count)
     pieces = int(part_of.max()) + 1
-    # If all are in one cell, or the depth is reached, halves are taken by id.
+    # With a single piece, all are in one cell or the depth is reached: take halves by id. Ids of a
+    # file ascend.
     middle = np.fromfile(spill, TRIANGLE, 1, offset=count // 2 * TRIANGLE.itemsize)["id"][0]
     paths = [spill.with_name(f"{spill.name}-{number}") for number in range(max(pieces, 2))]
     for window in _windows(spill, steps):
@@ -225,7 +229,7 @@ def _append(rows: NDArray[np.void], part: NDArray[np.int32], paths: list[Path]) 
 
 
 def _extend(box: NDArray[np.float64], corners: NDArray[np.float64]) -> None:
-    """Extend a box (2, 3) to contain the finite coordinates of the centroids of triangles."""
+    """Extend a box (2, 3) to contain the finite coordinates of centroids of triangles (n, 3, 3)."""
     with np.errstate(all="ignore"):
         middles = centroids(corners)
     for axis, column in enumerate(middles.T):
@@ -238,7 +242,10 @@ def _build(
     piece: Path, target: NewPartFolder, number: int, quality: Quality, threads: int | None,
     grouped: bool,
 ) -> PartRecord:  # fmt: skip
-    """Build the tree of the triangles in the file `piece`; write it and their ids as a part."""
+    """Build the tree of the triangles in the file `piece`; write it as part `number` of `target`.
+
+    `grouped` says whether the part stores group bits. Returns the record of the part.
+    """
     rows = np.fromfile(piece, TRIANGLE)
     piece.unlink()
     ids, points = rows["id"].copy(), rows["corners"].reshape(-1, 3)

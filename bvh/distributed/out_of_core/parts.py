@@ -126,7 +126,8 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
         """
         check_camera(camera)
         view, seen = camera.upright(), np.empty(0, np.int64)
-        # Grid 1, too: numbers behind pictures are those at the centres of pixels.
+        # Grid 1, one ray through the centre of a pixel, too: arrays behind pictures, such as depth,
+        # are of these rays.
         grids = sorted({1, whole_number("samples", samples)})
         done, total = 0, sum(view.width * view.height * grid**2 for grid in grids)
         with heard(progress) as report:
@@ -152,16 +153,19 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
     # Targets of queries, as of trees and scenes.
 
     def _ray_target(self) -> PartRays:
+        """Return the object that answers queries of rays."""
         return PartRays(self._visits, self.opened)
 
     def _point_target(self, query: str, mask: int | None) -> PartPoints:
+        """Return the object that answers the query of points of this name."""
         return PartPoints(self._ray_target(), self.bounds, query, one_mask(mask))
 
     def _open_surface(self, mask: int | None) -> None:
-        """Return None, as open edges of parts are not detected."""
+        """Return None, as open edges of parts are not detected; `mask` is unused."""
         return None
 
     def _region_target(self, query: str, mask: int | None, kinds: tuple[type, ...]) -> PartRegions:
+        """Return the object that answers the query; `kinds` is unused, as all are triangles."""
         return PartRegions(self._visits, self.bounds, query, one_mask(mask))
 
     # The steps of `contains` by parity, which lazy queries merge over groups of parts.
@@ -256,9 +260,10 @@ def load(
 def tile_rays(
     rows: slice, columns: slice, camera: Camera, samples: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return (origins, directions), (rows, columns, 3), of a tile of a picture.
+    """Return (origins, directions) of the rays of a tile of a picture, shape (rows, columns, 3).
 
-    The slices are of the grid of rays, `samples` along each side of a pixel.
+    The slices are of the grid of rays of the picture, which has `samples` rays along each side of
+    a pixel.
     """
     x = (np.arange(columns.start, columns.stop) + 0.5) / samples
     y = (np.arange(rows.start, rows.stop) + 0.5) / samples
@@ -266,9 +271,9 @@ def tile_rays(
 
 
 def neighbours(parts: Parts, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return `ids` and the ids of all triangles with a vertex in the place of one of theirs.
+    """Return `ids` and the ids of all triangles that share the place of a vertex with one of them.
 
-    Vertices are compared by hashes, so there may be ids of others, too, which do no harm.
+    Vertices are compared by hashes. So a few other ids may be returned, too, which do no harm.
     """
     hashes = np.unique(_hashes(parts.corners(ids).reshape(-1, 3)))
     result = [ids]
@@ -283,5 +288,6 @@ def _hashes(points: NDArray[np.float64]) -> NDArray[np.uint64]:
     """Return a hash of each point, the same for equal points."""
     # Adding zero turns -0.0 into 0.0.
     bits = np.ascontiguousarray(points + 0.0).view(np.uint64)
+    # Odd factors spread the bits of each coordinate upward, and shifts bring them down again.
     mixed = bits * MIXERS
     return np.asarray(np.bitwise_xor.reduce(mixed ^ (mixed >> np.uint64(29)), axis=1))

@@ -10,9 +10,6 @@ edge. It is decided by the first of these that can:
 4. zeros of its components and of the edge's; integers, where differences of coordinates have few
    digits (on grids, in maps, in plans); exact sums.
 
-`d_scaled` and `floor` are from `triangles.scaled_ray`: the direction, scaled so that nothing
-overflows, and a bound for what underflows.
-
 Filter: Shewchuk 1997, "Adaptive precision floating-point arithmetic".
 """
 
@@ -53,8 +50,8 @@ class Passing(NamedTuple):
 def filtered_side(o, d_scaled, floor, a, b):
     """Return the sign of d . ((a-o) x (b-o)), or 0 where rounding could have changed it.
 
-    `d_scaled` and `floor` stand for the direction d (see `triangles.scaled_ray`): d times a power
-    of two, and a bound of what underflows in a product with it.
+    `d_scaled` is d times a power of two, with which no product overflows, and `floor` bounds what
+    underflows (both by `triangles.scaled_ray`).
     """
     # With the edge b-a instead of b-o, a far origin costs one factor of its distance, not two.
     p, q = minus(a, o), minus(b, a)
@@ -77,8 +74,8 @@ def sides(o, d, d_scaled, floor, corners):
 
     The side is -1 or 1 for a hit, 0 for a miss; -1 means that the ray (o, d) meets the front, which
     the normal (v1-v0) x (v2-v0) points out of. The vertex is the index of a corner that the ray
-    passes exactly through, or NO_VERTEX if there is none or none has been looked for. `d_scaled`
-    and `floor` are those of `triangles.scaled_ray`.
+    passes exactly through, or NO_VERTEX if there is none or none has been looked for. `d_scaled` is
+    d times a power of two, `floor` bounds what underflows with it (see `triangles.scaled_ray`).
     """
     # The filter returns NO_VERTEX if it decided, else a vertex of an edge that it did not decide.
     side, vertex = filtered_sides(o, d_scaled, floor, corners)
@@ -89,10 +86,11 @@ def sides(o, d, d_scaled, floor, corners):
 
 @inlined
 def filtered_sides(o, d_scaled, floor, corners):
-    """Return (side, NO_VERTEX) if the float64 filter decides the side of `sides`, else (0, vertex).
+    """Return (side, NO_VERTEX) if a float64 filter decides on which side a ray meets a triangle.
 
-    That vertex, 0 to 2, is an end of an edge that the filter leaves undecided. The arguments are
-    those of `sides`, but for the direction itself.
+    The side is 1 or -1 for a hit, 0 for a miss, as `sides` returns it. Without a decision, the
+    result is (0, vertex): an index, 0 to 2, of an end of an edge that is undecided. `d_scaled` is
+    the direction times a power of two, `floor` bounds what underflows with it.
     """
     v0, v1, v2 = corners
     # Two edges of opposite signs are a miss whatever the third is; if two edges are undecided, the
@@ -111,9 +109,10 @@ def filtered_sides(o, d_scaled, floor, corners):
 
 @kernel
 def open_sides(o, d, d_scaled, floor, corners, k):
-    """Return the exact (side, vertex) of `sides`, by the moment of vertex k, 0 to 2.
+    """Return the exact (side, vertex) of `sides`: 1 or -1 for a hit, 0 for a miss; k or NO_VERTEX.
 
-    `filtered_sides` returned this vertex, which the ray may be near.
+    k, 0 to 2, is the vertex that `filtered_sides` returned, as the ray may pass near it: the moment
+    of this vertex about the ray decides its edges.
     """
     stay_outlined()
     corners = turned(corners, k)
@@ -133,7 +132,10 @@ def turned(corners, k):
 
 @inlined
 def passing(o, d, d_scaled, v):
-    """Return how the ray (o, d) passes the vertex v: a `Passing` whose `end` is NOWHERE yet."""
+    """Return how the ray (o, d) passes the vertex v: a `Passing` whose `end` is NOWHERE yet.
+
+    `d_scaled` is d times a power of two, with which no product overflows.
+    """
     ray = (d_scaled[0],), (d_scaled[1],), (d_scaled[2],)
     moment, sizes = floats.sized_cross(ray, floats.difference(v, o, 0))
     through = floats.largest(floats.high(moment)) == 0.0 and passes_through(o, d, v)
@@ -148,10 +150,11 @@ passing_nothing = inlined(
 
 @inlined
 def side_at(o, d, d_scaled, floor, near, corners):
-    """Return (side, near): the exact side of `sides`, -1, 0 or 1, and an updated `near`.
+    """Return (side, near): the exact side on which a ray meets a triangle, and an updated `near`.
 
-    `near` is the `Passing` of the first of the three corners. It is returned with another `end` if
-    the ray turns out to meet the line of an edge at this corner; the neighbour uses that.
+    The side is 1 or -1 for a hit, 0 for a miss, as `sides` returns it. `near` is the `Passing` of
+    the first of the three corners. If the ray turns out to meet the line of an edge at this corner,
+    `near` gets the edge's other end as `end`, so that the neighbour need not test the edge.
     """
     # s0 and s2 are the sides of the edges to and from the first corner, s1 that of the third edge.
     # Opposite signs are a miss. Filters come first, then exact signs for what they leave at 0.
@@ -188,7 +191,7 @@ def side_at(o, d, d_scaled, floor, near, corners):
 def _moment_side(near, floor, a, b):
     """Return the side of the edge (a, b) in plain doubles, or 0 where rounding could change it.
 
-    One end of the edge is `near.vertex`, whose moment is used; `floor` is that of `sides`.
+    One end of the edge is `near.vertex`, whose moment is used; `floor` bounds what underflows.
     """
     # The side is the sign of m . (b-a), with the moment m. Each component of m is off by 8 *
     # 2**-106 of its size (see `floats.difference_of_products`) and is rounded; with the rounding of
@@ -203,14 +206,20 @@ def _moment_side(near, floor, a, b):
 
 @kernel
 def exact_side(o, d, d_scaled, floor, a, b):
-    """Return the exact side of the edge (a, b), the sign of d . ((a-o) x (b-a))."""
+    """Return the exact side of the edge (a, b), the sign of d . ((a-o) x (b-a)).
+
+    `d_scaled` is d times a power of two, `floor` bounds what underflows with it.
+    """
     stay_outlined()
     return _close_side(o, d, floor, passing(o, d, d_scaled, a), a, b)
 
 
 @kernel
 def _close_side(o, d, floor, near, a, b):
-    """Return the exact side, -1, 0 or 1, of the edge (a, b), one end of which is `near.vertex`."""
+    """Return the exact sign of d . ((a-o) x (b-a)), the side of the edge (a, b).
+
+    `near` is the `Passing` of one of its ends; `floor` bounds what underflows with its moment.
+    """
     stay_outlined()
     # First double-doubles, of the moment times the edge.
     q = floats.difference(b, a, 0)

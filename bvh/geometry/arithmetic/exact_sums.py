@@ -56,7 +56,10 @@ def new_sum(typingctx: TypingContext) -> Operation:
 
 @kernel
 def _mantissa(x, shift):
-    """Return the integer mantissa of abs(x) << min(shift, 10) as two 32-bit limbs, low and high."""
+    """Return the integer mantissa of abs(x) << min(shift, 10) as two 32-bit limbs, low and high.
+
+    Two limbs have room for a shift of 10 or 11 bits, as a mantissa has 53.
+    """
     stay_outlined()
     word = bits(x)
     m = word & 0xFFFFFFFFFFFFF
@@ -89,15 +92,19 @@ def _multiply(a0, a1, b0, b1):
 
 @kernel
 def add_product(total, factor, x, y, z, w):
-    """Add factor * x * y * z * w to the sum, for factor +1.0 or -1.0 and finite doubles."""
+    """Add factor * x * y * z * w to a sum, for factor +1.0 or -1.0 and finite doubles.
+
+    `total` has a signed limb for every 32 bits, and at LOWEST and HIGHEST the range of limbs in
+    use.
+    """
     stay_outlined()
     if x == 0.0 or y == 0.0 or z == 0.0 or w == 0.0:
         return
     negative = (bits(x) ^ bits(y) ^ bits(z) ^ bits(w)) < 0
     if factor < 0.0:
         negative = not negative
-    # The product is an integer times 2**(position - BASE). Align it with the limbs by a shift that
-    # the factors share, which have 10 spare bits each.
+    # The product is an integer times 2**(position - BASE). Align it with the limbs by a shift of up
+    # to 31 bits, distributed over the four mantissas, each of which is shifted by at most 10.
     position = _unit(x) + _unit(y) + _unit(z) + _unit(w) + BASE
     limb = position >> 5
     shift = position & 31
@@ -324,7 +331,10 @@ def leading(total):
 
 @kernel
 def rounded(total, k):
-    """Return the sum over 2**k, rounded and limited as by `divide`; the sum is overwritten."""
+    """Return the sum divided by 2**k, rounded to the nearest double; the sum is overwritten.
+
+    A sum that is not zero never becomes 0 or inf.
+    """
     stay_outlined()
     unit = new_sum()
     p = power_of_two

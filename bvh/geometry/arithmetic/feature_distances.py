@@ -113,6 +113,7 @@ def to_edge(p, a, b):
     The distance is distance * 2**exponent. An edge without length is the point a, with t = 0.
     """
     stay_outlined()
+    # The vectors p - a, p - b and b - a are pa * 2**i, pb * 2**j and e * 2**k.
     (pa, i), (pb, j), (e, k) = offset(p, a), offset(p, b), offset(b, a)
     # A wrong sign, next to the end of the edge, changes the distance by less than rounding does.
     at_a, at_b = dot(floats.high(pa), floats.high(e)), dot(floats.high(pb), floats.high(e))
@@ -160,7 +161,8 @@ def double_area(v0, v1, v2, k):
 def to_plane(p, v0, v1, v2, k, n, n_size, a):
     """Return (distance, exponent): p is distance * 2**exponent from the plane of a face with area.
 
-    `n` and `n_size` are what `double_area` returns for k; `a` is (p - v0) * 2**k in double-doubles.
+    2**k brings lengths to about 1. `n` and `n_size` are what `double_area` returns for k; `a` is
+    (p - v0) * 2**k in double-doubles.
     """
     stay_outlined()
     volume, e, f = floats.dd_dot(n, a), -3 * k, -2 * k

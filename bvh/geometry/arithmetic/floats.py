@@ -53,7 +53,8 @@ power_of_two = inlined(lambda k: from_bits((min(max(k, -1022), 1023) + 1023) << 
 def scale_by(x, k):
     """Return x * 2**k for any integer k, exactly unless the result is denormal or overflows."""
     # By three powers of two, as one that is a double may not suffice. All have exponents of the
-    # sign of k: where the result does not overflow, no step does.
+    # sign of k: where the result does not overflow, no step does. Beyond 2100, any x but 0 becomes
+    # infinite or 0.
     k = min(max(k, -2100), 2100)
     half = min(max(k, -1022), 1023)
     rest = min(max(k - half, -1022), 1023)
@@ -116,7 +117,10 @@ def two_sum(a, b):
 
 @inlined
 def fast_two_sum(a, b):
-    """Return (s, e) as `two_sum` does, faster, for abs(a) >= abs(b) or a = 0 (Dekker)."""
+    """Return (s, e) with s = fl(a+b) and s + e = a + b exactly (Dekker).
+
+    abs(a) must be at least abs(b), or a 0, which `two_sum`, slower, does not require.
+    """
     s = a + b
     return s, b - (s - a)
 
@@ -177,7 +181,7 @@ def dd_div(a, b):
 
 @inlined
 def dd_sqrt(a):
-    """Return the square root of a positive double-double as one (a step of Newton's method)."""
+    """Return the square root of a positive double-double, by a step of Newton's method."""
     s = sqrt(a[0])
     p, e = two_product(s, s)
     return fast_two_sum(s, (((a[0] - p) - e) + a[1]) / (2.0 * s))
@@ -215,7 +219,10 @@ dot_size = inlined(lambda a, b: abs(a[0] * b[0]) + abs(a[1] * b[1]) + abs(a[2] *
 
 @inlined
 def difference(a, b, k):
-    """Return (a - b) * 2**k of doubles, as double-doubles, exact unless it under- or overflows."""
+    """Return (a - b) * 2**k of 3-tuples of doubles: three double-doubles.
+
+    They are exact unless they under- or overflow.
+    """
     s = power_of_two(k)
     x = two_sum(a[0], -b[0])
     y = two_sum(a[1], -b[1])
@@ -249,7 +256,7 @@ def _mixed_products(a, b):
 def difference_of_products(a, b):
     """Return (a[0] * a[1] - b[0] * b[1], size): a double-double and abs(product) summed over both.
 
-    Each of the four factors is a double-double (high, low) or a double (high,).
+    a and b are pairs of factors; each factor is a double-double (high, low) or a double (high,).
     """
     # Low parts are at most 2**-53 of high ones, so leaving out the product of two of them and
     # rounding the other corrections lose less than 16 * 2**-106 of the size, and 8 where one of
@@ -275,10 +282,11 @@ def sized_cross(a, b):
 
 @inlined
 def sized_dot(n, sizes, a):
-    """Return (n . a, size), a double-double, for n and `sizes` as `sized_cross` returns them.
+    """Return (n . a, size): a double-double, and the sum of its absolute terms.
 
-    The size is the sum of the absolute terms; the error, that of n included, is below 38 * 2**-106
-    of it.
+    n is a cross product by `sized_cross`, and `sizes` the sizes of its components. Components of a
+    are double-doubles (high, low) or doubles (high,). The error of n . a, with that of n, is below
+    38 * 2**-106 of the size.
     """
     x, ex = two_product(n[0][0], a[0][0])
     y, ey = two_product(n[1][0], a[1][0])
@@ -316,20 +324,20 @@ def round_quotient(n, n_size, d, d_size):
     # There is one division: q is off by two units in the last place, which `rest` corrects.
     inverse = 1.0 / d[0]
     q = n[0] * inverse
-    size, reach = abs(q), abs(inverse)
+    q_size, inverse_size = abs(q), abs(inverse)
     # The remainder of the high parts is exact; the low parts correct it.
     p, e = two_product(q, d[0])
     rest = (((n[0] - p) - e) + (n[1] - q * d[1])) * inverse
-    error = DD_ERROR * ((n_size + size * d_size) * reach + 4.0 * size)
+    error = DD_ERROR * ((n_size + q_size * d_size) * inverse_size + 4.0 * q_size)
     margin = 1.01 * error
     up = q + (rest + margin)
     down = q + (rest - margin)
     # The estimate is linear, so errors must be far below one; and far from under- and overflow.
     decided = (
         (up == down)
-        & (error < 2.0**-40 * size)
-        & (size > 2.0**-900)
-        & (size < 2.0**900)
+        & (error < 2.0**-40 * q_size)
+        & (q_size > 2.0**-900)
+        & (q_size < 2.0**900)
         & (n_size > 2.0**-700)
         & (d_size > 2.0**-700)
         & (n_size < 2.0**700)

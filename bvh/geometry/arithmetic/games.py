@@ -22,9 +22,9 @@ def equaliser(games: Reals) -> Reals:
     equal, up to rounding, others are returned: callers may only rely on sign and sum. k is 2 to 4.
     """
     # Cramer's rule: the weight of a row is the signed minor, without that row, of the differences
-    # of all other columns from the first one.
-    size, last = games.shape[-1], games[..., 1:] - games[..., :1]
-    minors = last[..., choices(size, size - 1)[::-1], :]
+    # of all other columns from the first one. Set k of the reversed choices lacks row k.
+    size, differences = games.shape[-1], games[..., 1:] - games[..., :1]
+    minors = differences[..., choices(size, size - 1)[::-1], :]
     weights = _determinants(minors) * np.resize([1.0, -1.0], size)
     with np.errstate(all="ignore"):
         weights = np.maximum(weights / weights.sum(axis=-1, keepdims=True), 0.0)

@@ -31,7 +31,7 @@ TINY = 2.0**-1070
 def drop_axis(p, axis):
     """Return a point projected along an axis: its two other coordinates, in cyclic order.
 
-    This order keeps orientations: a left turn is one that is seen from the axis's positive end.
+    This order keeps orientations: a left turn in 2D is one seen from the axis's positive end.
     """
     if axis == 0:
         return p[1], p[2]
@@ -55,15 +55,15 @@ def orient2d(a, b, c):
     turn = filtered_turn(a, b, c)
     if turn != 0:
         return turn
-    # Each of the area's two products has a factor that is 0: a difference of equal doubles.
-    if (b[0] == a[0] or c[1] == a[1]) and (b[1] == a[1] or c[0] == a[0]):
+    # Both products are equal, or have a factor that is 0: a difference of equal doubles.
+    if b == c or ((b[0] == a[0] or c[1] == a[1]) and (b[1] == a[1] or c[0] == a[0])):
         return 0
     return _exact_area(a, b, c)
 
 
 @kernel
 def _exact_area(a, b, c):
-    """Return the sign of `orient2d` by exact sums: twice the area is a x b + b x c + c x a."""
+    """Return the exact sign of twice the area of a, b, c in 2D: a x b + b x c + c x a."""
     stay_outlined()
     total = new_sum()
     for p, q in ((a, b), (b, c), (c, a)):
@@ -97,7 +97,7 @@ def filtered_above(plane, a, p):
 
 @llvm_operation
 def _determinant(typingctx: TypingContext, p: Type, q: Type, r: Type) -> Operation:
-    """Return r . (p x q) of vectors of integers below 2**60 as (sign, first, second, exponent).
+    """Return r . (p x q) of 3-tuples of integers below 2**60 as (sign, first, second, exponent).
 
     The value is sign * (first * 2**53 + second) * 2**exponent, with an error below 2**exponent.
     `first` and `second` are integers below 2**53. The sign is 1 or -1; 0 has 0 for both integers.
@@ -215,7 +215,10 @@ def orient3d(a, b, c, p):
 
 @kernel
 def exact_volume(a, b, c, p):
-    """Return the sign of `orient3d` without its filter: by integers, else by exact sums."""
+    """Return the exact sign of (p-a) . ((b-a) x (c-a)), by integers, else by exact sums.
+
+    It is the result of `orient3d`, for points that its filter does not decide.
+    """
     stay_outlined()
     # Common cases of 0: all points in one plane across an axis; p is a corner of the triangle.
     for k in range(3):

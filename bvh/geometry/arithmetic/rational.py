@@ -42,7 +42,7 @@ def scaled(rows: Iterable[Iterable[float]]) -> tuple[list[Row], int]:
 
 
 def exact_point(p: Iterable[float]) -> Row:
-    """Return the homogeneous row of a point of doubles."""
+    """Return a point (x, y, z) of doubles as a homogeneous row of integers (x w, y w, z w, w)."""
     (row,), weight = scaled([p])
     return *row, weight
 
@@ -59,7 +59,7 @@ def dot(a: Row, b: Row) -> int:
 
 
 def dots(a: Row, rows: Iterable[Row]) -> list[int]:
-    """Return the products `dot` of a row with each of some others."""
+    """Return the dot products of a row with each of some others, up to the end of the shorter."""
     return [sum(map(mul, a, row)) for row in rows]
 
 
@@ -92,8 +92,10 @@ def minus(a: Row, b: Row) -> Row:
 
 
 def mixed(a: Row, b: Row, f: int, g: int) -> Row:
-    """Return the homogeneous point f a + g b, of which the weight must not be 0."""
-    # Rows have no common factor and a positive weight: equal points are equal rows.
+    """Return the homogeneous point f a + g b, over its greatest common divisor.
+
+    Its weight, the last number, must not be 0, and becomes positive: equal points are equal rows.
+    """
     row = [f * x + g * y for x, y in zip(a, b, strict=True)]
     factor = gcd(*row) if row[-1] > 0 else -gcd(*row)
     return tuple([x // factor for x in row])
@@ -115,9 +117,10 @@ def crossing(p: Row, q: Row, plane: Row) -> Row:
 
 
 def clipped(polygon: Sequence[Row], plane: Row, *, level: bool = False) -> list[Row]:
-    """Clip a convex polygon, a segment or a point to heights >= 0 over a plane, or = 0 if `level`.
+    """Return the part of a convex polygon, segment or point that is above a plane, or in it.
 
-    Polygons are lists of homogeneous corners in order. The result is empty if nothing is left.
+    With `level`, only what is in the plane. A polygon is a list of homogeneous corners in order,
+    empty if nothing is left; `dot(plane, corner)` is positive above the plane, 0 in it.
     """
     heights = dots(plane, polygon)
     clip: list[Row] = []
@@ -183,7 +186,10 @@ def box_meets_sphere(corners: Corners, center: Sequence[float], radius: float) -
 
 
 def triangle_meets_planes(corners: Corners, planes: Iterable[Sequence[float]]) -> bool:
-    """Return whether a triangle, segment or point meets the polytope n . p + offset >= 0."""
+    """Return whether a triangle, segment or point meets the polytope of some planes.
+
+    The polytope has a x + b y + c z + d >= 0 for each plane (a, b, c, d), of doubles.
+    """
     polygon = [exact_point(corner) for corner in corners]
     for plane in planes:
         polygon = clipped(polygon, scaled([plane])[0][0])
@@ -254,8 +260,8 @@ def _less_root(more: int, n: int, d: int, scale: int) -> float:
 
     The result is never 0 or infinite: it stops at the smallest and the largest double.
     """
-    # Nothing cancels in the same abs(more**2 - n / d) / (abs(more) + sqrt(n / d)); `total` is that
-    # sum, and `top` and `bottom` are the fraction, all times 2**shift.
+    # Nothing cancels in abs(more**2 - n / d) / (abs(more) + sqrt(n / d)), which is equal; `total`
+    # is its denominator times 2**shift.
     more = abs(more)
     shift = max(0, 200 - n.bit_length() + d.bit_length())
     total = (more << shift) + isqrt((n << 2 * shift) // d)
@@ -315,8 +321,8 @@ def root(n: int, d: int) -> float:
         return 0.0
     factor = gcd(n, d)
     n, d = n // factor, d // factor
-    # The integer root, of some 64 bits, of n / d * 2**shift, an even power; the result is then
-    # above / below. Of a negative shift, the root is shifted back.
+    # The integer root of n / d * 2**shift has some 64 bits, for an even shift; the result is this
+    # root over 2**(shift / 2), here the quotient above / below of integers.
     shift = d.bit_length() - n.bit_length() + 130
     shift += shift % 2
     above = isqrt((n << max(shift, 0)) // (d << max(-shift, 0))) << max(-shift // 2, 0)

@@ -17,15 +17,22 @@ from bvh.geometry.arithmetic.rational import Corners, Row, dot, less, scaled, sq
 def surface_meets_sphere(
     axis: Corners, radius: float, center: Sequence[float], reach: float
 ) -> bool:
-    """Return whether the point `center` is within `reach` of the surface of a sphere or capsule."""
-    (*rows, at, (r,), (s,)), _ = scaled([*axis, center, [radius], [reach]])
-    n, d = square_to_edge(at, rows[0], rows[1])
+    """Return whether the point `center` is within `reach` of the surface of a sphere or capsule.
+
+    The surface is at the distance `radius` from `axis`, a segment given by both ends.
+    """
+    (p, q, at, (r,), (s,)), _ = scaled([*axis, center, [radius], [reach]])
+    n, d = square_to_edge(at, p, q)
     # The distance sqrt(n / d) from the axis is within r - s..r + s.
     return n <= (r + s) ** 2 * d and (r <= s or n >= (r - s) ** 2 * d)
 
 
 def surface_meets_planes(axis: Corners, radius: float, planes: Sequence[Sequence[float]]) -> bool:
-    """Return whether the surface meets the polytope of planes (n, offset) of four doubles."""
+    """Return whether the surface of a sphere or capsule meets a polytope.
+
+    The surface is at the distance `radius` from `axis`, a segment given by both ends. The polytope
+    has a x + b y + c z + d >= 0 for each row (a, b, c, d) of `planes`.
+    """
     # A plane without a normal and with a negative offset excludes all points.
     if any(not any(p[:3]) and p[3] < 0.0 for p in planes):
         return False
@@ -38,15 +45,20 @@ def surface_meets_planes(axis: Corners, radius: float, planes: Sequence[Sequence
 def solid_meets_planes(
     axis: Corners, radius: float, planes: Sequence[Row], *, deeper: bool = False
 ) -> bool:
-    """Return whether the solid sphere or capsule meets a polytope of planes in rows of integers.
+    """Return whether a solid sphere or capsule meets a polytope.
 
-    If `deeper`, only points of the solid count that are nearer to the axis than the radius.
+    The solid is within `radius` of `axis`, a segment given by both ends. The polytope has
+    a x + b y + c z + d >= 0 for each row (a, b, c, d) of `planes`, integers. If `deeper`, only
+    points of the solid count that are nearer to the axis than the radius.
     """
     return _is_near(*_around(axis, radius, planes), deeper)
 
 
 def solid_is_within(axis: Corners, radius: float, planes: Sequence[Row]) -> bool:
-    """Return whether the solid sphere or capsule lies in a polytope of planes of integers."""
+    """Return whether a solid sphere or capsule, within `radius` of `axis`, lies in a polytope.
+
+    The polytope has a x + b y + c z + d >= 0 for each row (a, b, c, d) of `planes`, integers.
+    """
     ends, r, sides = _around(axis, radius, planes)
     # Both ends have a distance h / |normal| of at least r from each plane.
     heights = [(dot(side[:3], end) + side[3], side[:3]) for side in sides for end in ends]
@@ -54,7 +66,7 @@ def solid_is_within(axis: Corners, radius: float, planes: Sequence[Row]) -> bool
 
 
 def solid_contains(axis: Corners, radius: float, x: Sequence[Fraction]) -> bool:
-    """Return whether a point x of fractions is nearer to the axis than the radius."""
+    """Return whether a point x is nearer than the radius to the axis, given by both ends."""
     (*ends, (r,)), scale = scaled([*axis, [radius]])
     at: Any = [scale * component for component in x]
     n, d = square_to_edge(at, ends[0], ends[1])
@@ -64,10 +76,10 @@ def solid_contains(axis: Corners, radius: float, x: Sequence[Fraction]) -> bool:
 def _around(
     axis: Corners, radius: float, planes: Sequence[Row]
 ) -> tuple[list[Row], int, list[Row]]:
-    """Return (ends, radius, planes) in integers of one scale, without planes that have no normal.
+    """Return (ends, radius, planes) with all lengths times one power of two: integers.
 
-    Planes are sorted by the height of the axis's lower end over them. So the first are the most
-    likely ones to have it on their outer side.
+    Planes (a, b, c, d) with a normal (a, b, c) of 0 are left out. The others are sorted by the
+    height of the axis's lower end over them: the first are the most likely to exclude the solid.
     """
     (*ends, (r,)), scale = scaled([*axis, [radius]])
     sides = {(*plane[:3], plane[3] * scale) for plane in planes if any(plane[:3])}
@@ -85,10 +97,11 @@ def _is_near(ends: Sequence[Row], r: int, planes: Sequence[Row], deeper: bool = 
 
     All numbers are integers of one scale (see `_around`).
     """
-    # The nearest point is that of at most three planes, x = a + t v + sum(f n), with factors f of
-    # at least 0. The nearest point of the polytope of some of the planes bounds the distance from
-    # below; it is the one of all planes if it is in their polytope. `mode` is t: 0 or 1 at an end
-    # of the segment, None for any t between, which a segment without length does not need.
+    # The polytope's point nearest to the segment is a + t v + sum(f n), over at most three planes
+    # of normals n, with factors f of at least 0. Every set of some planes gives a larger polytope,
+    # whose nearest point bounds the distance from below; if this point is inside of all planes, it
+    # is the nearest point. `mode` is t: 0 or 1 at an end of the segment, None for any t between,
+    # which a segment without length does not need.
     a, v = ends[0], less(ends[1], ends[0])
     modes = (0, 1, None) if any(v) else (0,)
     for count in range(4):
@@ -110,11 +123,11 @@ def _is_near(ends: Sequence[Row], r: int, planes: Sequence[Row], deeper: bool = 
 def _nearest_of(
     a: Row, v: Row, planes: Sequence[Row], mode: int | None
 ) -> tuple[list[Fraction], list[Fraction]] | None:
-    """Return (x, w): x + w, in all given planes, is the polytope's nearest point to a segment.
+    """Return (x, w): x + w is the point of a polytope that is nearest to a segment.
 
-    The polytope is that of these planes; x = a + t v is the nearest point of the segment, at
-    t = `mode`, 0 or 1, or at any t within 0..1 if `mode` is None. The result is None if there is no
-    such point, or more than one.
+    The polytope is that of the given planes. x = a + t v is the segment's point nearest to it, at
+    t = `mode`, 0 or 1, or at any t within 0..1 if `mode` is None. The result is None unless x + w
+    lies on every one of the planes, and where this point is not unique.
     """
     # Unknowns: a factor for each plane's normal in w, and t unless it is given. Equations: x + w is
     # in each plane, and for any t, w is perpendicular to v. At an end of the segment, w must not

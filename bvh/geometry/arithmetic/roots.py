@@ -41,9 +41,10 @@ def root_finder(beyond: Dispatcher) -> Any:
 
     @kernel
     def nearest_root(shape, t, far):
-        """Return the double nearest to a root, from an estimate t that may be wrong or NaN.
+        """Return the double nearest to the root that `shape` and `far` select (see `beyond`).
 
-        Ties go to the even one. A root that is not zero never becomes zero, nor infinite.
+        The estimate t may be wrong or NaN. Of two nearest doubles, the even one is returned. A root
+        that is not zero never becomes zero, nor infinite.
         """
         stay_outlined()
         if abs(t) < LARGEST:

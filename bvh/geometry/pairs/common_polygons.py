@@ -69,8 +69,8 @@ def sides_of(a, turn, b):
 def share_an_area(sides, sides2):
     """Return whether two triangles in a plane share an area.
 
-    sides[k][m] is the side of the first one's edge k, inner if 1, that corner m of the second is
-    on; `sides2` is as much with both swapped.
+    sides[k][m] is the side of the first one's edge k on which corner m of the second is: 1 inner,
+    -1 outer, 0 on the edge's line. `sides2` is the same with both triangles swapped.
     """
     # If not, all corners of one are outside of, or on, the line of an edge of the other.
     shared = True
@@ -97,9 +97,10 @@ _between = inlined(lambda m, k: k if k == (m + 1) % 3 else m)
 def _side(corner, k, turns, sides, sides2):
     """Return the side of edge k of the second triangle on which a corner of the polygon is.
 
-    It is 1 on the inner side, 0 on the edge's line, -1 outside. `corner` is a number as at SECOND:
-    a corner of either triangle or a crossing of edges. `turns` is -1 if the triangles run around in
-    opposite directions, else 1; `sides` and `sides2` are as in `share_an_area`.
+    It is 1 on the inner side, 0 on the edge's line, -1 outside. `corner` is 0 to 2 for those of the
+    first triangle, SECOND + m for those of the second, CROSSED + 3 i + m where edge i of the first
+    crosses edge m of the second. `turns` is -1 if the triangles run around in opposite directions,
+    else 1; `sides` and `sides2` are as in `share_an_area`.
     """
     if corner < SECOND:
         return sides2[k][corner]
@@ -119,9 +120,10 @@ def _side(corner, k, turns, sides, sides2):
 def _clip(scratch, count, k, turns, sides, sides2):
     """Clip a polygon to the inner side of edge k of the second triangle; return its new count.
 
-    The first two rows of `scratch` have the numbers (see SECOND) of the polygon's `count` corners,
-    and of the edge that follows each, and get those of the clipped one; both others are memory.
-    `turns`, `sides` and `sides2` are as in `_side`.
+    The first row of `scratch` has the `count` corners of the polygon, numbered as in `_side`. The
+    second has the edge that follows each: 0 to 2 of the first triangle, SECOND + m of the second.
+    Both get those of the clipped polygon; the other rows are memory. `turns`, `sides` and `sides2`
+    are as in `_side`.
     """
     stay_outlined()
     # `last`, `side` and `after` are the sides of k that corners i - 1, i and i + 1 are on; `edge`
@@ -191,12 +193,12 @@ def edge_crossing(p, q, a, b, axis, row):
 
 @entry
 def common_polygons(own, other, pairs, scratch, corners, sizes):
-    """Write the corners (n, MOST, 3) of the polygons that pairs of faces in one plane share.
+    """Write to `corners` (n, MOST, 3) the polygons that pairs of faces in one plane share.
 
     `pairs` (n, 2) are indices of a face in `own` and one in `other`, arrays of corners (.., 3, 3).
-    `sizes` (n,) gets numbers of corners: 0 if the faces share at most a point; UNSURE for a shared
-    segment, for a face without area, and if a corner is not surely rounded correctly. `scratch` is
-    memory of shape (ROWS, MOST + 1).
+    `sizes` (n,) gets the polygons' numbers of corners: 0 if the faces share at most a point; UNSURE
+    for a shared segment, for a face without area, and if a corner is not surely rounded correctly.
+    `scratch` is memory of shape (ROWS, MOST + 1).
     """
     for n in range(len(pairs)):
         a, b = _corners(own, pairs[n, 0]), _corners(other, pairs[n, 1])
@@ -217,7 +219,9 @@ def common_polygons(own, other, pairs, scratch, corners, sizes):
         count, sure = 3, True
         for k in range(3):
             scratch[0, k] = scratch[1, k] = k
-        for k in range(3):
+        # A triangle in the other one stays as it is.
+        within = least(sides2[0]) >= 0 and least(sides2[1]) >= 0 and least(sides2[2]) >= 0
+        for k in range(0 if within else 3):
             rows = scratch[0], scratch[1], scratch[2], scratch[3]
             count = _clip(rows, count, k, turn * turn2, sides, sides2)
         for i in range(count):

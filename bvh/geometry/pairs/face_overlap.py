@@ -9,7 +9,15 @@ volumes decide, as in `triangle_overlap`.
 from bvh.geometry.arithmetic import predicates
 from bvh.geometry.arithmetic.edge_sides import turned
 from bvh.geometry.arithmetic.predicates import drop_axis, filtered_turn, orient2d, orient3d
-from bvh.geometry.pairs.triangle_overlap import parts, spread_axis, triangles_touch, widest_axis
+from bvh.geometry.pairs.common_polygons import projected
+from bvh.geometry.pairs.flat_contacts import AREA, SEGMENT, THIN, flat_contact
+from bvh.geometry.pairs.triangle_overlap import (
+    common_axis,
+    parts,
+    spread_axis,
+    triangles_touch,
+    widest_axis,
+)
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 
@@ -35,6 +43,13 @@ def faces_overlap(a, b):
         return _overlap_repeated(a, b)
     if i >= 0 and j >= 0 and k >= 0:
         return True
+    axis, shared = common_axis(a, b), THIN
+    if axis >= 0:
+        shared = flat_contact(projected(a, axis), projected(b, axis))
+    if shared != THIN:
+        # Faces that share an edge share no other segment.
+        one_corner = (i < 0 and j < 0) or (j < 0 and k < 0) or (k < 0 and i < 0)
+        return shared == AREA or (one_corner and shared == SEGMENT)
     # Rotate both to begin with the shared corner or edge. The corner of b that is not on the shared
     # edge has the index 3 - i - j, as 0 + 1 + 2 = 3.
     if i >= 0 and j >= 0:

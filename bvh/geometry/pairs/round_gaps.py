@@ -63,8 +63,9 @@ _corners = inlined(
 def _gap(a, r, b, s):
     """Return (low, high, x, y, g) of triangles a and b, faces or axes, with radii r and s.
 
-    low and high are bounds of the surfaces' gap, (0, inf) if sizes are out of the filter's range. x
-    and y are the nearest points of the triangles, rounded, and g is a direction from y to x.
+    An axis from p to q is the triangle (p, q, q), a face has the radius 0. low and high are bounds
+    of the surfaces' gap, (0, inf) if sizes are out of the filter's range. x and y are the nearest
+    points of the triangles, rounded, and g is a direction from y to x.
     """
     # All is computed relative to a corner, which loses nothing but the rounding of differences.
     o = b[0]

@@ -110,6 +110,7 @@ def surface_and_planes(p, q, radius, planes, first, last):
     """
     stay_outlined()
     # Whether the balls around the ends of the axis are in the polytope: the surface then meets it.
+    # f and g are heights of p and q over a plane, e and h bounds of their errors.
     p_inside, q_inside = True, True
     for i in range(first, last):
         (f, e), (g, h) = plane_height(planes, i, p), plane_height(planes, i, q)
@@ -178,12 +179,13 @@ def _surely_meet(p, q, radius, planes, first, last):
 
 @kernel
 def _by_two(p, q, radius, planes, span, i, j):
-    """Return the result of `surface_and_planes` if planes i and j decide it, else UNSURE.
+    """Return MEET or APART for a surface and a polytope if planes i and j decide it, else UNSURE.
 
-    `span` is (first, last), the range of the polytope's planes.
+    The surface is `radius` off the axis p, q; the polytope's planes are span[0]..span[1]-1.
     """
-    # u is the direction that leads deepest into both planes, from the end of the axis that is
-    # farthest along it. MEET if points a little out of and within the surface are in the polytope.
+    # The planes have unit normals m and n, divided by lengths a and b. u is the direction that
+    # leads deepest into both, from the end of the axis that is farthest along it. MEET if points a
+    # little out of and within the surface are in the polytope.
     (m, a), (n, b) = _unit(planes, i), _unit(planes, j)
     u = m[0] + n[0], m[1] + n[1], m[2] + n[2]
     length = sqrt(dot(u, u))
@@ -311,9 +313,9 @@ def _better(planes, span, box, p, v, x, best, least):
 
 @kernel
 def _by_corners(p, q, radius, planes, span):
-    """Return the result of `surface_and_planes` by corners of the polytope, or UNSURE.
+    """Return MEET or APART for a surface and a polytope if its corners decide it, else UNSURE.
 
-    `span` is (first, last), the range of the polytope's planes.
+    The surface is `radius` off the axis p, q; the polytope's planes are span[0]..span[1]-1.
     """
     # The polytope is cut by a cube around the shape. `near` and `far` are its points nearest to the
     # axis and farthest from it, `least` and `most` their squared distances. All points are relative

@@ -22,10 +22,22 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 
 @inlined
+def common_axis(a, b):
+    """Return an axis on which all corners of two triangles have one coordinate; -1 for none."""
+    for k in range(3):
+        x = a[0][k]
+        if x == a[1][k] == a[2][k] and x == b[0][k] == b[1][k] == b[2][k]:
+            return k
+    return -1
+
+
+@inlined
 def triangles_touch(a0, a1, a2, b0, b1, b2):
     """Return whether the triangles a0, a1, a2 and b0, b1, b2 have a point in common."""
     # Most pairs end here: all of one triangle is on one side of the other's plane.
     a, b = (a0, a1, a2), (b0, b1, b2)
+    if common_axis(a, b) >= 0:
+        return _touch_across(a, b)
     s = _filtered_sides(b, a)
     if _all_beside(s):
         return False
@@ -37,7 +49,7 @@ def triangles_touch(a0, a1, a2, b0, b1, b2):
 
 @inlined
 def _filtered_sides(b, a):
-    """Return the sides of b's plane, 1, -1 or 0 for unsure, that the three corners of a are on."""
+    """Return the sides of b's plane that a's corners are on: 1 above, -1 below, 0 for unsure."""
     plane = predicates.plane_of(b[0], b[1], b[2])
     return (
         predicates.filtered_above(plane, b[0], a[0]),
@@ -52,7 +64,7 @@ _all_beside = inlined(lambda s: s[0] != 0 and s[0] == s[1] and s[0] == s[2])
 
 @inlined
 def _sides(b, a, s):
-    """Return the exact sides of b's plane, 1, -1 or 0 for in it, that the corners of a are on.
+    """Return the exact sides of b's plane that a's corners are on: 1 above, -1 below, 0 in it.
 
     s are the sides that `_filtered_sides` returned, 0 for unsure.
     """
@@ -138,15 +150,22 @@ def _decide(a, b, s, t):
     return along_common_line(a, b, s, t) <= 0
 
 
+@kernel
+def _touch_across(a, b):
+    """Return whether two triangles touch that are in one plane across an axis, exactly."""
+    stay_outlined()
+    return not _surely_apart(a, b) and touch_flat(a, b)
+
+
 @inlined
 def along_common_line(a, b, s, t):
-    """Return -1 if triangles in different planes share a segment, 0 if a point, 1 if nothing.
+    """Return 1 if triangles in different planes share nothing, 0 or -1 if a point, -1 if a segment.
 
-    s are the exact sides of b that the corners of a are on, t those of a that the corners of b are
-    on. Neither s nor t may have three equal signs.
+    s are the exact sides of b's plane that the corners of a are on, t those of a's plane that the
+    corners of b are on: 1, -1 or 0. Neither s nor t may have three equal signs.
     """
-    # Each triangle meets the line that their planes share in an interval. If one interval is only a
-    # point, and in the other one, the result is -1 or 0.
+    # Each triangle meets the line that their planes share in an interval. A shared point gives 0,
+    # or -1 where it is all of one triangle's interval and inside of the other's.
     i, up = _apex(s)
     j, up_b = _apex(t)
     # Reverse a triangle if the other's apex is not above it: then two signs compare the intervals'

@@ -17,9 +17,9 @@ FACE_IDS, FACE_COLORS = "bvh_face_ids", "bvh_face_colors"
 
 
 class Part(NamedTuple):
-    """A part of a mesh, perhaps with a name and a material of trimesh.
+    """A part of a mesh, with its name and its material of trimesh, each None if it has none.
 
-    If `painted`, its faces have the colours of `FileMesh.face_colors`, if there are any.
+    If `painted`, its faces have the colours of `FileMesh.face_colors`, if the mesh has these.
     """
 
     name: str | None = None
@@ -28,7 +28,7 @@ class Part(NamedTuple):
 
 
 class OfCorners(NamedTuple):
-    """Texture coordinates or normals, and for each corner of polygons its row, or -1 for none."""
+    """Texture coordinates or normals, `rows`, and `ids`, the row of each corner; -1 for none."""
 
     rows: NDArray[np.float64]
     ids: Ints
@@ -37,7 +37,7 @@ class OfCorners(NamedTuple):
 class FileMesh(NamedTuple):
     """The content of a file: polygons, their parts, and what pictures use.
 
-    The vertices of polygon i are ``corners[offsets[i] : offsets[i + 1]]``, rows of `points`.
+    The vertices of polygon i are ``points[corners[offsets[i] : offsets[i + 1]]]``.
     """
 
     points: NDArray[np.float64]
@@ -56,9 +56,9 @@ class FileMesh(NamedTuple):
 class _PartTriangles(NamedTuple):
     """The m triangles of a part.
 
-    `faces` (m, 3) are rows of `FileMesh.points`, `polygons` and `local` the polygon of each
-    triangle, numbered in the file and in the part, and `corners` (m, 3) rows of `FileMesh.corners`,
-    or None where they are not needed.
+    `faces` (m, 3) are indices of `FileMesh.points`. `polygons` and `local` (m,) are the polygon of
+    each triangle, numbered in the file and in the part. `corners` (m, 3) are indices of
+    `FileMesh.corners`, or None where the file has neither texture coordinates nor normals.
     """
 
     faces: Ints
@@ -68,12 +68,14 @@ class _PartTriangles(NamedTuple):
 
 
 def as_trimesh(mesh: FileMesh, faces: Ints, face_ids: Ints | None, name: str) -> Any:
-    """Return the triangles of a file, which is called `name`, as a mesh or a scene of its parts.
+    """Return the triangles of a file as a mesh of trimesh, or as a scene of the file's parts.
 
-    `faces` (n, 3) are rows of the file's points, and `face_ids` the polygons of the triangles; None
-    for 0, 1, 2, ... A file without polygons becomes a cloud of points.
+    `faces` (n, 3) are the triangles of the polygons of `mesh`, and `face_ids` (n,) the polygon of
+    each, None for 0, 1, 2, ... Parts without a name get `name`, that of the file. A file without
+    polygons becomes a cloud of points.
     """
     trimesh: Any = importlib.import_module("trimesh")
+    # n polygons have n + 1 offsets.
     if len(mesh.offsets) == 1:
         return trimesh.PointCloud(mesh.points)
     meshes = [
@@ -104,7 +106,7 @@ def _divided(mesh: FileMesh, faces: Ints, face_ids: Ints | None) -> Iterator[_Pa
         return
     order = np.argsort(mesh.part_ids, kind="stable")
     begins = np.searchsorted(mesh.part_ids[order], np.arange(len(mesh.parts)))
-    # The number of each polygon in its part.
+    # The number of each polygon in its part: polygons keep their order.
     local = np.empty(len(order), np.int64)
     local[order] = np.arange(len(order)) - begins[mesh.part_ids[order]]
     part_of = mesh.part_ids[polygons]
@@ -117,7 +119,7 @@ def _divided(mesh: FileMesh, faces: Ints, face_ids: Ints | None) -> Iterator[_Pa
 def _corners_of(mesh: FileMesh, faces: Ints, polygons: Ints) -> Ints:
     """Return the index in `mesh.corners` of each corner of triangles, shape (n, 3).
 
-    Row i of `faces` has the vertices of triangle i, a part of the polygon `polygons[i]`.
+    Row i of `faces` (n, 3) has the vertices of a triangle of the polygon `polygons[i]`.
     """
     lengths = np.diff(mesh.offsets)
     if len(faces) == len(lengths) and (lengths == 3).all():
@@ -131,12 +133,13 @@ def _corners_of(mesh: FileMesh, faces: Ints, polygons: Ints) -> Ints:
 
 
 def _mesh_of_part(mesh: FileMesh, part: Part, triangles: _PartTriangles) -> Any:
-    """Return a part as a mesh of trimesh, with the vertices that it uses, in order.
+    """Return a part as a mesh of trimesh, with the vertices that its triangles use, in order.
 
     The only part of a file has all vertices, also those that no triangle uses. Vertices with
     several texture coordinates or normals are repeated behind the others.
     """
     trimesh: Any = importlib.import_module("trimesh")
+    # `used` are vertices of the file, and `faces` index these.
     if len(mesh.parts) == 1:
         used, faces = np.arange(len(mesh.points)), triangles.faces
     else:
@@ -151,10 +154,11 @@ def _mesh_of_part(mesh: FileMesh, part: Part, triangles: _PartTriangles) -> Any:
     if columns:
         faces, repeated, corner = _split(faces, len(used), [each.ids for each in columns.values()])
         used = np.concatenate([used, used[repeated]])
+        # A vertex has the values of its corner; a vertex without faces has none.
         for name, column in columns.items():
             ids = np.where(corner < 0, -1, column.ids[corner])
             missing = ids[corner >= 0] < 0
-            # Normals are left out if a corner has none.
+            # Normals are left out if any corner has none.
             if missing.all() or (name == "vertex_normals" and missing.any()):
                 continue
             options[name] = column.rows[np.maximum(ids, 0)]
@@ -173,11 +177,11 @@ def _mesh_of_part(mesh: FileMesh, part: Part, triangles: _PartTriangles) -> Any:
 
 
 def _split(faces: Ints, count: int, columns: list[Ints]) -> tuple[Ints, Ints, Ints]:
-    """Repeat vertices, so that all corners at a vertex have the same id in each column.
+    """Return faces of repeated vertices, so that all corners at a vertex have the same ids.
 
-    `faces` (n, 3) index `count` vertices, and a column has an id for each of the 3 n corners.
-    Returns the new faces, the vertices that are repeated behind the others, and a corner at each
-    vertex, old or repeated; -1 for a vertex without faces.
+    `faces` (n, 3) index `count` vertices, and each column has an id for each of the 3 n corners.
+    Returns (new faces, vertices that are repeated behind the others, a corner at each vertex, old
+    or repeated). This corner is -1 for a vertex without faces.
     """
     flat = faces.reshape(-1).astype(np.int64)
     corner = np.full(count, -1)

@@ -54,10 +54,10 @@ class _State:
 
 
 def read_obj(data: bytes, resolver: Any) -> FileMesh:
-    """Return the polygons of an OBJ file; `resolver` has the files that it names."""
+    """Return the content of an OBJ file; `resolver` reads the files of materials that it names."""
     original = text_lines.with_newlines(data)
-    # Lines that end with a backslash go on in the next one. Comments may end so, too; those that
-    # begin a line, often numerous, are not looked for.
+    # Blank out line ends behind a backslash, as such a line goes on in the next one, then comments
+    # behind numbers. Comments that begin a line, often numerous, are skipped later.
     text = _blanked(_blanked(original, rb"\\\r?\n"), rb"#(?<!\n#)[^\n]*")
     state = _State()
     try:
@@ -65,10 +65,10 @@ def read_obj(data: bytes, resolver: Any) -> FileMesh:
             _read_piece(lines, state)
         mesh = _mesh_of(state, resolver)
     except _BadLine as error:
-        # Find the line by its row among those of its keyword, which a gap must follow.
+        # Find the line by its index among the lines that begin with its keyword and a gap.
         number = text_lines.line_number(text, error.row, error.word + text_lines.GAP, original)
         raise ValueError(f"line {number}: {error}") from None
-    # There is one more offset than faces.
+    # There is one more offset than faces, so a file with one offset has none.
     for words, what in ((state.others, "elements"), (state.unknown, "lines of unknown kinds")):
         if words and len(mesh.offsets) > 1:
             warn_caller(f"{what} of an OBJ file are left out: {', '.join(sorted(words))}")
@@ -78,7 +78,7 @@ def read_obj(data: bytes, resolver: Any) -> FileMesh:
 
 
 class _BadLine(ValueError):
-    """An error in line `row` among the lines whose first word is `word`."""
+    """An error `what` in a line: number `row`, from 0, of those that begin with `word`."""
 
     def __init__(self, word: bytes, row: int, what: str) -> None:
         super().__init__(what)
@@ -86,9 +86,9 @@ class _BadLine(ValueError):
 
 
 def _blanked(text: bytes, pattern: bytes) -> bytes:
-    """Replace what matches a pattern in lines of numbers by as many bytes of white space.
+    """Replace matches of a pattern in lines of vertices or faces by as many bytes of white space.
 
-    So places in the text, by which errors find the numbers of lines, stay.
+    The text keeps its length, as errors find the numbers of lines by places in it.
     """
     if re.search(pattern, text) is None:
         return text
@@ -96,17 +96,18 @@ def _blanked(text: bytes, pattern: bytes) -> bytes:
     for match in re.finditer(pattern, text):
         begin, end = match.span()
         line = blanked[blanked.rfind(b"\n", 0, begin) + 1 : begin].lstrip()
-        # In other lines, which are comments or names, a number sign or backslash is no mark.
+        # In other lines, of comments or names, a number sign or backslash is like any character.
         if re.match(rb"(v|vt|vn|f|l|p)(\s|$)", line):
+            # White space that ends no line.
             blanked[begin:end] = b"\v" * (end - begin)
     return text_lines.with_newlines(bytes(blanked))
 
 
 def _read_piece(lines: Lines, state: _State) -> None:
     """Add the lines of the next piece of a file to `state`."""
-    # Comments and smoothing groups, often numerous, are removed before the loop over other lines.
+    # Comments and smoothing groups, often numerous, are excluded from the loop over other lines.
     is_known = lines.start_with(b"s") | (lines.data[lines.begins] == ord("#"))
-    # How many vertices and so on there are up to each line.
+    # For v, vt and vn: how many lines of the file up to each line begin with the keyword.
     counts = {}
     for word in WIDTHS:
         mask = lines.start_with(word)
@@ -126,7 +127,7 @@ def _read_piece(lines: Lines, state: _State) -> None:
             state.names.append((int(faces[line]), word, name))
         elif word in OTHERS:
             state.others.add(_decoded(word))
-        # A warning names five of them at most.
+        # A warning names five unknown words at most.
         elif word not in IGNORED and len(state.unknown) < 5:
             state.unknown.add(text_lines.shown(word))
     if is_face.any():
@@ -143,10 +144,12 @@ def _decoded(name: bytes) -> str:
 
 
 def _read_rows(lines: Lines, mask: NDArray[np.bool_], word: bytes, state: _State) -> None:
-    """Add the lines of a mask to `state`, all with the keyword `word`: v, vn or vt.
+    """Add the numbers of lines to `state`; `mask` is True for the lines of the keyword `word`.
 
-    Lines of vertices with six numbers or more have a colour: the fourth to sixth.
+    The keyword is v, vn or vt. Lines of vertices with six numbers or more have a colour: the
+    fourth to sixth.
     """
+    # How many numbers each line has, and how many such lines were before this piece.
     counts, before = lines.counts[mask] - 1, state.counts[word]
     least, most = WIDTHS[word]
     bad = np.flatnonzero((counts < least) | (counts > most))
@@ -172,9 +175,10 @@ def _read_rows(lines: Lines, mask: NDArray[np.bool_], word: bytes, state: _State
 def _numbers(
     word: bytes, before: int, text: bytes, kind: type[np.generic], count: int
 ) -> NDArray[Any]:
-    """Return the `count` numbers in a text of lines, whose first word, `word`, is blanked out.
+    """Return the `count` numbers of type `kind` in a text; raise a `_BadLine` for other words.
 
-    `before` is the number of such lines before the text, for an error.
+    The lines began with `word`, which is blanked out; `before` is how many such lines of the file
+    come before the text. Slashes in lines of faces count as spaces.
     """
     if word == b"f":
         text = text.replace(b"/", b" ")
@@ -188,14 +192,15 @@ def _numbers(
 def _read_faces(
     lines: Lines, mask: NDArray[np.bool_], state: _State, counts: dict[bytes, NDArray[Any]]
 ) -> None:
-    """Read the faces in the lines of a mask.
+    """Add the faces of a piece to `state`; `mask` is True for their lines.
 
-    `counts` has how many vertices, texture coordinates and normals come before each of the faces,
-    by keyword: indices below 0 count back from there.
+    `counts` has by keyword (v, vt, vn) how many such lines come before each face: negative indices
+    count back from there.
     """
     lengths, before = lines.counts[mask] - 1, state.counts[b"f"]
     text = lines.text(mask, 1)
     total = int(lengths.sum())
+    # The line of each corner; a corner has up to three numbers, `slots`, of which some are `given`.
     line_of = np.repeat(np.arange(len(lengths)), lengths)
     if b"/" not in text:
         slots = _numbers(b"f", before, text, np.int64, total).reshape(-1, 1)
@@ -206,6 +211,8 @@ def _read_faces(
     for k, word in zip(range(slots.shape[1]), (b"v", b"vt", b"vn"), strict=False):
         ids, has = slots[:, k], given[:, k]
         count = counts[word][line_of]
+        # Indices count from 1, or back from -1; 0 is not valid. The upper end is checked when the
+        # whole file has been read.
         rows = np.where(ids < 0, count + ids, ids - 1)
         bad = has & ((ids == 0) | (rows < 0) | (rows >= MAX_PRIMITIVES))
         if bad.any():
@@ -220,13 +227,14 @@ def _read_faces(
 def _slots(
     text: bytes, total: int, line_of: NDArray[np.int64], before: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the numbers (n, 3) of corners such as 1/2/3 and 1//3, and a mask of those given.
+    """Return the numbers (total, 3) of corners such as 1/2/3 and 1//3, and which are given.
 
-    `line_of` is the line of each of the `total` corners; `before` counts earlier lines of faces.
+    `text` are lines of faces without the f. `line_of` is the line of each of the `total` corners,
+    and `before` the number of earlier lines of faces, for errors.
     """
     data = np.frombuffer(b" " + text + b" ", np.uint8)
     is_slash, is_space = data == ord("/"), data <= 32
-    # Where corners begin, and where their numbers do.
+    # Where corners begin, and where their numbers begin.
     starts = np.flatnonzero(~is_space[1:] & is_space[:-1]) + 1
     is_digit = ~(is_slash | is_space)
     at = np.flatnonzero(is_digit[1:] & ~is_digit[:-1]) + 1
@@ -239,6 +247,7 @@ def _slots(
         raise _BadLine(b"f", before + int(line_of[first]), f"{word} is no corner of a face")
     values = _numbers(b"f", before, text, np.int64, len(at))
     corner_of = np.searchsorted(starts, at, "right") - 1
+    # The slot of a number is how many slashes of its corner come before.
     slot_of = slashes[at] - slashes[starts[corner_of]]
     slots, given = np.zeros((total, 3), np.int64), np.zeros((total, 3), np.bool_)
     slots[corner_of, slot_of], given[corner_of, slot_of] = values, True
@@ -246,7 +255,7 @@ def _slots(
 
 
 def _mesh_of(state: _State, resolver: Any) -> FileMesh:
-    """Return the mesh of all that has been read, whose indices are checked here."""
+    """Return the mesh of a whole file; raise a `_BadLine` for indices beyond its last vertex."""
     points, uv, normals = (
         np.concatenate([np.empty((0, size)), *state.rows.pop(word)]) for word, size in SIZES.items()
     )
@@ -264,7 +273,7 @@ def _mesh_of(state: _State, resolver: Any) -> FileMesh:
     colors = np.concatenate([np.empty((0, 3)), *state.colors])
     has_colors = not np.isnan(colors).all()
     if has_colors and np.nanmax(colors) > 1.0:
-        # Some programs write bytes.
+        # Some programs write bytes instead of numbers from 0 to 1.
         colors /= 255.0
     materials = _materials(state.libraries, resolver)
     parts, part_ids, face_colors = _parts_of(state.names, materials, len(lengths))
@@ -277,7 +286,7 @@ def _mesh_of(state: _State, resolver: Any) -> FileMesh:
 
 
 def _materials(libraries: list[str], resolver: Any) -> dict[str, Any]:
-    """Return the materials of trimesh in the files that can be read, by name."""
+    """Return trimesh materials by name, from files in lines mtllib, as far as they can be read."""
     if not libraries:
         # trimesh takes long to import.
         return {}
@@ -285,7 +294,7 @@ def _materials(libraries: list[str], resolver: Any) -> dict[str, Any]:
     material: Any = importlib.import_module("trimesh.visual.material").SimpleMaterial
     named: dict[str, Any] = {}
     for given in dict.fromkeys(libraries):
-        # One name with spaces, or several.
+        # Try it as one name with spaces, then as several names.
         for names in ([given], given.split()):
             # Pictures are drawn without what is missing or damaged.
             with contextlib.suppress(Exception):
@@ -300,9 +309,10 @@ def _parts_of(
 ) -> tuple[tuple[Part, ...], NDArray[np.int64], NDArray[np.uint8] | None]:
     """Return the parts of a file, the part of each of its `count` faces, and colours of faces.
 
-    A part is an object, or a group where an object has several or there is none. Faces with an
-    image are a part of their own, as are those without a material; others have their material's
-    colour (n, 4), None if no part needs it. `names` are as in `_State`.
+    A part is an object; where an object has several groups, or there is no object, it is a group.
+    Within it, the faces of each material with an image are a part of their own, and so are faces
+    without a material. All others are one part, with the colours (count, 4) of their materials:
+    these are None if no part has several materials. `names` are as in `_State`.
     """
     # Runs of faces: the first, the last plus 1, their object, group and material.
     runs: list[tuple[int, int, str | None, str | None, str | None]] = []
@@ -327,7 +337,7 @@ def _parts_of(
     for begin, end, owner, group, look in runs:
         if owner is not None and len(groups_of[owner]) == 1:
             group = None
-        # Materials without an image are one key, "".
+        # All materials without an image have the same key, "".
         plain = look is not None and materials[look].image is None
         part = keys.setdefault((owner, group, "" if plain else look), len(keys))
         part_ids[begin:end] = part

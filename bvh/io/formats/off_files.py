@@ -17,7 +17,8 @@ KEYWORD = re.compile(rb"\s*((?:ST)?C?N?)(4?)(n?)OFF(\s+BINARY\b)?(?=\s)")
 
 
 def read_off(data: bytes, resolver: Any) -> FileMesh:
-    """Return the polygons of an OFF file; it names no others."""
+    """Return the polygons of an OFF file; `resolver` is unused, as it names no other files."""
+    # Comments become spaces, so that errors find the numbers of lines.
     text = re.sub(rb"#[^\n]*", lambda comment: b" " * len(comment[0]), with_newlines(data))
     keyword = KEYWORD.match(text)
     if keyword is None:
@@ -28,7 +29,7 @@ def read_off(data: bytes, resolver: Any) -> FileMesh:
         name = keyword[0].strip().decode()
         raise ValueError(f"it is a {name} file: only those of three coordinates are read")
     text = b" " * keyword.end() + text[keyword.end() :]
-    # The numbers, the index of the first in each line, and how many there are in it.
+    # All numbers, the index of the first number of each line, and how many numbers lines have.
     values, begins = table(text)
     widths, rows = np.diff(begins), len(begins) - 1
     if rows == 0 or widths[0] < 2:
@@ -45,7 +46,7 @@ def read_off(data: bytes, resolver: Any) -> FileMesh:
         warn_caller(f"{more} lines behind the faces of an OFF file are ignored")
 
     def refuse(row: int, what: str) -> None:
-        """Raise the error for a row of the table."""
+        """Raise an error with the line of a row of the table, which lacks empty lines."""
         raise ValueError(f"line {line_number(text, row)}: {what}")
 
     # Row 0 has the counts; vertices and faces follow.
@@ -53,12 +54,15 @@ def read_off(data: bytes, resolver: Any) -> FileMesh:
     short = np.flatnonzero(widths[1:first_face] < 3)
     if len(short):
         refuse(1 + int(short[0]), "a vertex must have three coordinates")
-    lengths, most = values[begins[first_face:end]], widths[first_face:end]
-    bad = ~((lengths >= 0) & (lengths < most) & (lengths == np.floor(lengths)))
+    # The line of a face has the number of its corners, the corners, and perhaps a colour.
+    lengths = values[begins[first_face:end]]
+    fits = lengths < widths[first_face:end]
+    bad = ~((lengths >= 0) & fits & (lengths == np.floor(lengths)))
     if bad.any():
         refuse(first_face + int(bad.argmax()), "a face must have a number of corners, and these")
     sizes = lengths.astype(np.int64)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
+    # The indices of all corners in `values`.
     places = np.repeat(begins[first_face:end] + 1 - offsets[:-1], sizes) + np.arange(offsets[-1])
     corners = values[places]
     bad = ~((corners >= 0) & (corners < points) & (corners == np.floor(corners)))

@@ -37,7 +37,7 @@ LONGEST = 1 << 16
 
 
 class Property(NamedTuple):
-    """A property of an element: numpy's type of its values, and of a list that of its length."""
+    """A property of an element: NumPy's type of values, and that of lengths, None for no list."""
 
     name: str
     kind: str
@@ -45,7 +45,7 @@ class Property(NamedTuple):
 
 
 class Element(NamedTuple):
-    """An element of a file, and the number of its rows."""
+    """An element of a file, such as "vertex", with the number and the properties of its rows."""
 
     name: str
     rows: int
@@ -53,7 +53,7 @@ class Element(NamedTuple):
 
 
 class PlyHeader(NamedTuple):
-    """The header of a file: its byte order, "" for text, elements, comments, and its size."""
+    """A header: byte order, "<", ">" or "" for text; elements; comments; its size in bytes."""
 
     order: str
     elements: list[Element]
@@ -73,14 +73,14 @@ Columns = dict[str, Any]
 
 
 def read_ply(data: bytes, resolver: Any) -> FileMesh:
-    """Return the polygons of a PLY file; `resolver` has the files that it names."""
+    """Return the content of a PLY file; `resolver` reads the image that it may name."""
     header = header_of(data)
     rows: _Bytes | _Words
     rows = _Bytes(data, header) if header.order else _Words(data, header)
+    # Number of rows, and columns; of elements of the same name, the first counts.
     elements: dict[str, tuple[int, Columns]] = {}
     for element in header.elements:
-        columns = _columns(element, rows)
-        elements.setdefault(element.name, (element.rows, columns))
+        elements.setdefault(element.name, (element.rows, _columns(element, rows)))
     rows.check_end()
     count, vertex = elements.get("vertex", (0, {}))
     missing = [axis for axis in "xyz" if not isinstance(vertex.get(axis), np.ndarray)]
@@ -99,27 +99,27 @@ def read_ply(data: bytes, resolver: Any) -> FileMesh:
         corners, offsets = _indices(lists[named[0]], count, "face"), lists[named[0]].offsets
     uv, texture = _of_vertices(vertex, corners, *COORDINATES), lists.get("texcoord")
     if texture is not None and np.array_equal(texture.offsets, 2 * offsets):
-        # A list with a pair for each corner of a face.
+        # The list has two numbers for each corner of the face.
         pairs = texture.values.reshape(-1, 2).astype(np.float64)
         uv = OfCorners(pairs, np.arange(len(corners)))
     strips = elements.get("tristrips", (0, {}))[1]
     for column in strips.values():
         if isinstance(column, _List):
-            more = _unrolled(_indices(column, count, "strip", -1), column.offsets)
+            more = _unrolled(_indices(column, count, "strip", least=-1), column.offsets)
             corners = np.concatenate([corners, more])
-            ends = offsets[-1] + np.arange(3, len(more) + 1, 3)
-            offsets = np.concatenate([offsets, ends])
+            offsets = np.concatenate([offsets, offsets[-1] + np.arange(3, len(more) + 1, 3)])
             # Strips have no texture coordinates.
             uv = None if uv is None or len(uv.ids) < len(corners) else uv
-    normals = _of_vertices(vertex, corners, ("nx", "ny", "nz"))
+    # Strips have no colours either.
     return FileMesh(
-        points, corners, offsets, (Part(material=_image(header.comments, resolver)),), None, uv,
-        normals, _colors(vertex), _colors(face) if not strips else None,
+        points, corners, offsets, (Part(material=_image(header.comments, resolver)),), uv=uv,
+        normals=_of_vertices(vertex, corners, ("nx", "ny", "nz")), vertex_colors=_colors(vertex),
+        face_colors=None if strips else _colors(face),
     )  # fmt: skip
 
 
 def header_of(data: bytes) -> PlyHeader:
-    """Return the checked header of a file that begins with `data`, and may end too early."""
+    """Return the checked header of a file, of which `data` has the first LONGEST bytes at least."""
     start = data[:LONGEST]
     magic = re.match(rb"ply[ \t]*(\r\n|\n|\r)", start)
     if magic is None:
@@ -155,7 +155,7 @@ def header_of(data: bytes) -> PlyHeader:
 
 
 def _indices(column: _List, count: int, what: str, least: int = 0) -> NDArray[np.int32]:
-    """Return vertex indices from `least` to count - 1; raise for others, naming the list."""
+    """Return lists' values as int32; raise, naming `what` ("face"), if not in least..count - 1."""
     values, offsets = column
     bad = (values < least) | (values >= count)
     if values.dtype.kind == "f":
@@ -168,15 +168,15 @@ def _indices(column: _List, count: int, what: str, least: int = 0) -> NDArray[np
 
 
 def _unrolled(corners: NDArray[np.int32], offsets: Ints) -> NDArray[np.int32]:
-    """Return the corners of the triangles of strips, three for each, all wound alike.
+    """Return the corners of the triangles of strips, flat, three for each triangle, wound alike.
 
-    A strip begins at each of `offsets`, and behind each corner that is -1.
+    A strip begins at each of `offsets` in `corners`, and behind each corner that is -1.
     """
     third = np.arange(2, max(len(corners), 2))
     begins = np.zeros(len(corners) + 1, np.bool_)
     begins[offsets] = True
     begins[1:] |= corners == -1
-    # Where the strip of each corner begins, and of each triangle, by its third corner.
+    # Where the strip of each third corner begins. In a strip, every other triangle is reversed.
     strip = np.maximum.accumulate(np.where(begins[:-1], np.arange(len(corners)), 0))[2:]
     triples = corners[third[:, None] + [-2, -1, 0]]
     valid = (strip <= third - 2) & (triples >= 0).all(axis=1)
@@ -185,7 +185,7 @@ def _unrolled(corners: NDArray[np.int32], offsets: Ints) -> NDArray[np.int32]:
 
 
 def _of_vertices(vertex: Columns, corners: Any, *names: tuple[str, ...]) -> OfCorners | None:
-    """Return the columns of the first of `names` that vertices have, by the vertices of corners."""
+    """Return the columns of the first of `names` that `vertex` has, with ids `corners`; or None."""
     for some in names:
         if all(isinstance(vertex.get(name), np.ndarray) for name in some):
             columns = [vertex[name].astype(np.float64) for name in some]
@@ -201,7 +201,7 @@ def _colors(columns: Columns) -> NDArray[Any] | None:
 
 
 def _image(comments: list[str], resolver: Any) -> Any:
-    """Return a material with the image that a comment names; None if there is none to read."""
+    """Return a trimesh material with the image that a comment names; None if none can be read."""
     for comment in comments:
         at = comment.lower().find("texturefile")
         if at >= 0:
@@ -215,7 +215,7 @@ def _image(comments: list[str], resolver: Any) -> Any:
 
 
 def _columns(element: Element, rows: "_Bytes | _Words") -> Columns:
-    """Return the columns of an element, whose rows come next in the file."""
+    """Return the columns of an element by name; its rows are the next ones of the file."""
     if element.rows == 0 or not element.properties:
         return {}
     # `places` is where the next property is in each row. `stride` is the size of rows in a binary
@@ -239,20 +239,20 @@ def _columns(element: Element, rows: "_Bytes | _Words") -> Columns:
 
 
 class _Bytes:
-    """The rows of a binary file; a place is the index of a byte."""
+    """The rows of a binary file; a place is the index of a byte, `_at` that of the next row."""
 
     def __init__(self, data: bytes, header: PlyHeader) -> None:
         self._data, self._order, self._at = data, header.order, header.size
 
     def size(self, kind: str) -> int:
-        """Return the bytes of a value, from one place to the next."""
+        """Return the bytes of a value of a type such as "f4"."""
         return int(kind[1])
 
     def begins(self, element: Element) -> tuple[Ints, int | None]:
         """Return where each row begins, and the size of all rows, or None if they differ."""
         count, left = element.rows, len(self._data) - self._at
         # For each list: the bytes from the length of the list before, or from the begin of the row,
-        # to its length, without values of lists; what reads the length; and the bytes of a value.
+        # to its length, without values; the function that reads it; and the bytes of a value.
         lists, gap = list[tuple[int, Any, int]](), 0
         for _, kind, length in element.properties:
             if length is not None:
@@ -262,25 +262,25 @@ class _Bytes:
             gap += self.size(length or kind)
         if count * (sum(before for before, _, _ in lists) + gap) > left:
             self._refuse(element)
-        # Usually all lists are as long as those of the first row: then so are the rows.
+        # Usually lists are as long in all rows as in the first, whose lengths are at `lengths_at`.
         ends, lengths_at = self._visited(element, lists, gap, 1)
         stride = int(ends[1]) - self._at
         if count * stride <= left:
             kinds = (one.length for one in element.properties if one.length is not None)
             places = self._at + stride * np.arange(count)
-            columns = [self.values(places - self._at + at, kind, stride)
+            lengths = [self.values(places - self._at + at, kind, stride)
                        for kind, at in zip(kinds, lengths_at, strict=True)]  # fmt: skip
-            if all((column == column[0]).all() for column in columns):
+            if all((column == column[0]).all() for column in lengths):
                 return places, stride
         return self._visited(element, lists, gap, count)[0][:-1], None
 
     def _visited(
         self, element: Element, lists: list[tuple[int, Any, int]], tail: int, count: int
     ) -> tuple[Ints, list[int]]:
-        """Return where `count` rows begin and the last one ends, by visiting one after another.
+        """Return where `count` rows begin and the last ends, and where lengths in the last are.
 
-        `lists` are as in `begins`, and `tail` is the same up to the end of the row. Also returns
-        the places of the lengths in the last row.
+        Visits row by row. `lists` has (bytes from the length before to this one, without values;
+        reader of the length; bytes of a value), and `tail` is the bytes from the last length on.
         """
         begins, place, lengths_at = np.empty(count + 1, np.int64), self._at, list[int]()
         try:
@@ -308,7 +308,7 @@ class _Bytes:
         raise ValueError(f"it is cut off: {size} bytes do not hold its {count} rows of {name}")
 
     def values(self, place: Ints, kind: str, stride: int | None) -> NDArray[Any]:
-        """Return the values at places, which are `stride` apart unless that is None."""
+        """Return the value of type `kind` at each place; places are `stride` apart if not None."""
         width, form = self.size(kind), self._order + kind
         if stride is not None:
             return np.ndarray(len(place), form, self._data, int(place[0]), (stride,))
@@ -316,14 +316,15 @@ class _Bytes:
         return np.asarray(content[place[:, None] + np.arange(width)].view(form)[:, 0])
 
     def lists(self, place: Ints, lengths: Ints, kind: str, stride: int | None) -> NDArray[Any]:
-        """Return `lengths` values from each place on, one list after another."""
+        """Return the lists that begin at places, one after another; `stride` as in `values`."""
         width, form = self.size(kind), self._order + kind
         if stride is not None:
-            shape = len(place), int(lengths[0])
-            strides = stride, width
+            # Rows of one size have lists of one length.
+            shape, strides = (len(place), int(lengths[0])), (stride, width)
             return np.ndarray(shape, form, self._data, int(place[0]), strides).reshape(-1)
         begin, end = int(place[0]), int(place[-1] + width * lengths[-1])
-        # 1 where a list begins, -1 behind it: between two lists is at least a length.
+        # 1 where a list begins, -1 behind its end: never both, as the next list begins behind its
+        # length. The sums are 1 for the bytes of lists.
         steps = np.zeros(end - begin + 1, np.int8)
         filled = lengths > 0
         steps[place[filled] - begin] = 1
@@ -333,29 +334,29 @@ class _Bytes:
         return np.asarray(content[inside].view(form))
 
     def advance(self, element: Element, ends: Ints) -> None:
-        """Go past an element whose rows end at `ends`, which must be in the file."""
+        """Go past an element whose rows end at `ends`; raise if that is behind the file."""
         self._at = int(ends[-1])
         if self._at > len(self._data):
             self._refuse(element)
 
     def check_end(self) -> None:
-        """Raise if there is something behind the last element."""
+        """Raise if the file has more bytes behind the last element."""
         if self._at < len(self._data):
             more = len(self._data) - self._at
             raise ValueError(f"it has {more} bytes after the last row of its header")
 
 
 class _Words:
-    """The rows of a text file, one a line; a place is the index of a word."""
+    """The rows of a text file; a place is the index of a word, and `_at` is the next line."""
 
     def __init__(self, data: bytes, header: PlyHeader) -> None:
         before = len(data[: header.size].splitlines())
-        # Where each line begins, and where the last one ends.
+        # All numbers, and the index of the first of each line; at the end, how many there are.
         self._numbers, self._begins = table(with_newlines(data[header.size :]), before)
         self._at = 0
 
     def size(self, kind: str) -> int:
-        """Return the places of a value: one word."""
+        """Return the places that a value takes: one word, whatever its type `kind` is."""
         return 1
 
     def begins(self, element: Element) -> tuple[Ints, int | None]:
@@ -366,7 +367,7 @@ class _Words:
         return self._begins[self._at : self._at + count], None
 
     def values(self, place: Ints, kind: str, stride: int | None) -> NDArray[Any]:
-        """Return the values at places; raise for numbers not of the type that the header says."""
+        """Return the values at places, raising if they are not of `kind`; `stride` is unused."""
         # Places behind the end, which `advance` will refuse, get the last number.
         numbers = self._numbers[np.minimum(place, len(self._numbers) - 1)]
         with np.errstate(all="ignore"):
@@ -377,7 +378,7 @@ class _Words:
         return converted
 
     def lists(self, place: Ints, lengths: Ints, kind: str, stride: int | None) -> NDArray[Any]:
-        """Return `lengths` values from each place on, one list after another."""
+        """Return one after another the lists of values that begin at places; no stride is used."""
         total = int(lengths.sum())
         if total > len(self._numbers):
             raise ValueError(f"it is cut off: its lists have {total} numbers")
@@ -385,7 +386,7 @@ class _Words:
         return self.values(places, kind, None)
 
     def advance(self, element: Element, ends: Ints) -> None:
-        """Go past an element whose rows end at `ends`, where their lines must end, too."""
+        """Go past an element whose rows end at `ends`; raise if their lines end elsewhere."""
         expected = self._begins[self._at + 1 : self._at + 1 + len(ends)]
         self._at += len(ends)
         if not np.array_equal(expected, ends):
@@ -393,7 +394,7 @@ class _Words:
             raise ValueError(f"{element.name} {row} and its line do not end together")
 
     def check_end(self) -> None:
-        """Raise if there is something behind the last element."""
+        """Raise if the file has more lines behind the last element."""
         more = len(self._begins) - 1 - self._at
         if more:
             raise ValueError(f"it has {more} lines after the last row of its header")

@@ -51,7 +51,8 @@ def count_of(data: bytes) -> int:
 
 
 def is_text(data: bytes) -> bool:
-    """Return whether a file, of which these are the first bytes at least, is text."""
+    """Return whether a file is text; `data` are its first START bytes, or more."""
+    # Binary files may begin with "solid", too, but have zeros in their numbers.
     begin = data.removeprefix(text_lines.MARK).lstrip()[:5]
     return begin.lower() == b"solid" and b"\0" not in data[:START]
 
@@ -69,10 +70,9 @@ def _read_text(data: bytes) -> FileMesh:
     """Return the triangles of a text, whose solids are its parts."""
     text = text_lines.with_newlines(data)
     points, kinds = [np.empty((0, 3))], [np.empty(0, np.int8)]
-    # Part 0 is what comes before the first solid.
     parts = [Part()]
     for lines in text_lines.pieces_of(text):
-        # The kind of each line, -1 for unknown words.
+        # The kind of each line: an index in WORDS, below SOLID for lines of facets; -1: unknown.
         kind = np.full(len(lines.begins), -1, np.int8)
         for k, word in enumerate(WORDS):
             kind[lines.start_with(word, any_case=True)] = k
@@ -104,6 +104,7 @@ def _read_text(data: bytes) -> FileMesh:
     if bad.any() or len(of_facets) % len(FACET):
         row = int(of_facets[bad.argmax()]) if bad.any() else len(kind) - 1
         raise ValueError(f"line {text_lines.line_number(text, row)}: it is no part of a facet")
+    # A facet belongs to the last solid that begins before it; part 0 is before all solids.
     first_lines = of_facets[:: len(FACET)]
     part_ids = np.searchsorted(np.flatnonzero(kind == SOLID), first_lines, "right")
     return _mesh(np.concatenate(points), tuple(parts), part_ids)

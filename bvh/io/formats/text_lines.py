@@ -21,10 +21,10 @@ _SENTINEL = 4503599627370497
 
 
 class Lines(NamedTuple):
-    """The lines of a piece of text that have words; a word is a run of bytes above 32.
+    """The lines of a piece of text that have words; a word is a run of bytes above 32 (space).
 
     `begins` and `ends` are indices in the bytes `data`: of the first word of each line, and of its
-    newline. `counts` are the words of each line.
+    newline. `counts` is the number of words of each line.
     """
 
     # Ends with white space, so that a keyword can be compared without a check of the length.
@@ -34,15 +34,17 @@ class Lines(NamedTuple):
     counts: Ints
 
     def start_with(self, word: bytes, any_case: bool = False) -> NDArray[np.bool_]:
-        """Return which lines have this first word; with `any_case` also in capitals.
+        """Return a mask of the lines whose first word is `word`.
 
-        The word is then given in lower case.
+        With `any_case`, words in capitals match, too, and `word` must be in lower case.
         """
         # The bit by which upper and lower case differ in ASCII.
         bit = 32 if any_case else 0
+        # Compare first letters, then the other letters of the lines that are left.
         matches = np.asarray((self.data[self.begins] | bit) == word[0])
         rows = np.flatnonzero(matches)
         first = self.begins[rows]
+        # White space must follow the word.
         same = self.data[first + len(word)] <= 32
         for k in range(1, len(word)):
             same &= (self.data[first + k] | bit) == word[k]
@@ -50,7 +52,7 @@ class Lines(NamedTuple):
         return matches
 
     def text(self, mask: NDArray[np.bool_], skip: int) -> bytes:
-        """Return the lines of a mask, with spaces in place of the first `skip` bytes of each."""
+        """Return the lines for which `mask` is True, the first `skip` bytes of each as spaces."""
         # Runs of such lines: the first line, and the line behind the last.
         runs = np.flatnonzero(np.diff(mask, prepend=False, append=False)).reshape(-1, 2)
         data = self.data.copy() if skip else self.data
@@ -62,8 +64,9 @@ class Lines(NamedTuple):
 
 
 def with_newlines(data: bytes) -> bytes:
-    """Return a text whose lines end with a newline; old ones end with a carriage return alone."""
+    """Return a text whose lines all end with a newline, without a byte order mark."""
     data = data.removeprefix(MARK)
+    # In old texts, lines end with a carriage return alone.
     if b"\n" not in data:
         data = data.replace(b"\r", b"\n")
     return data if data.endswith(b"\n") else data + b"\n"
@@ -74,7 +77,7 @@ def pieces_of(data: bytes) -> Iterator[Lines]:
     begin = 0
     while begin < len(data):
         end = data.find(b"\n", begin + PIECE) + 1 or len(data)
-        # White space at the end, so that `Lines.start_with` may look there for a keyword.
+        # White space at the end, so that `Lines.start_with` may read beyond the last line.
         piece = np.frombuffer(data[begin:end] + b" " * 16, np.uint8)
         begin = end
         is_start = piece > 32
@@ -90,9 +93,10 @@ def pieces_of(data: bytes) -> Iterator[Lines]:
 
 
 def numbers(text: bytes, kind: type[np.generic], count: int) -> NDArray[Any] | None:
-    """Return the numbers in a text with `count` words, or None if not all are numbers."""
+    """Return the `count` words of a text as numbers of type `kind`, or None if not all are such."""
     with warnings.catch_warnings():
-        # `fromstring` stops at text that is no number: now with a warning, later with an error.
+        # `fromstring` stops at text that is no number, now with a warning, later with an error:
+        # if it returns the number appended here, it has read all.
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
             values = np.fromstring(b"%b %d" % (text, _SENTINEL), kind, sep=" ")
@@ -102,14 +106,14 @@ def numbers(text: bytes, kind: type[np.generic], count: int) -> NDArray[Any] | N
 
 
 def table(text: bytes, before: int = 0) -> tuple[NDArray[np.float64], Ints]:
-    """Return all numbers in a text, and the index among them at which each of n lines begins.
+    """Return all numbers in a text, and for each of n lines the index of its first number.
 
-    These indices are n + 1: the last is the number of numbers. Empty lines do not count. Errors
-    name the line; `before` is the number of lines before the text.
+    The last of n + 1 indices is the number of all numbers. Empty lines do not count. Errors name
+    the line; `before` is the number of lines of the file before the text.
     """
     values, counts = [np.empty(0)], [np.empty(0, np.int64)]
     for lines in pieces_of(text):
-        content = lines.text(np.ones(len(lines.begins), np.bool_), 0)
+        content = lines.text(np.ones(len(lines.begins), np.bool_), skip=0)
         some = numbers(content, np.float64, int(lines.counts.sum()))
         if some is None:
             row, line = first_without_numbers(content, np.float64)
@@ -121,9 +125,9 @@ def table(text: bytes, before: int = 0) -> tuple[NDArray[np.float64], Ints]:
 
 
 def first_without_numbers(text: bytes, kind: type[np.generic]) -> tuple[int, bytes]:
-    """Return (row, line) of the first line with words that are no numbers.
+    """Return (row, line) of the first line with words that are no numbers of type `kind`.
 
-    The row counts lines with words. A ValueError if all lines are numbers on their own.
+    The row counts lines with words, from 0. Raises a ValueError if each line can be read alone.
     """
     filled = (line for line in text.split(b"\n") if max(line, default=0) > 32)
     for row, line in enumerate(filled):
@@ -135,10 +139,10 @@ def first_without_numbers(text: bytes, kind: type[np.generic]) -> tuple[int, byt
 def line_number(
     data: bytes, row: int, word: bytes = rb"[^\0-\x20]", original: bytes | None = None
 ) -> int:
-    """Return the number, from 1, of line `row` among the lines whose first word matches `word`.
+    """Return the number in the text, from 1, of line `row` (from 0) of those that match `word`.
 
-    `word` is a regular expression, by default for any word. Lines are counted in `original`, a text
-    of the same length, if lines are joined in `data`.
+    `word` is a regular expression for the begin of the first word, by default any. If lines are
+    joined in `data`, lines are counted in `original`, the text before, of the same length.
     """
     lines = re.finditer(rb"^[\0-\x09\x0b-\x20]*(?:%b)" % word, data, re.MULTILINE)
     for k, line in enumerate(lines):
@@ -148,5 +152,5 @@ def line_number(
 
 
 def shown(line: bytes) -> str:
-    """Return the beginning of a line for an error, in quotes."""
+    """Return the first 60 characters of a line in quotes, for an error."""
     return repr(line.strip().decode("utf-8", "replace")[:60])

@@ -8,11 +8,12 @@ from xml.etree import ElementTree
 
 
 def with_one_model(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Return the files of an archive with all objects in its first model."""
+    """Return the files of an archive, contents by name, with all objects in the main model."""
     name = next((name for name in files if "3d/3dmodel.model" in name.lower()), "")
     if not re.search(rb":path\s*=", files.get(name, b"")):
         return files
     root = ElementTree.fromstring(files[name])
+    # Paths of models have no leading slash here; `core` is the XML namespace of the format.
     home, core = name.lstrip("/"), root.tag.partition("}")[0] + "}"
     models = {home: root}
     # Models are appended when they are named, so that the loop visits them, too.
@@ -21,7 +22,7 @@ def with_one_model(files: dict[str, bytes]) -> dict[str, bytes]:
         for element in models[path].iter():
             if element.tag not in (core + "component", core + "item"):
                 continue
-            # The attribute, if any, names the model of the object.
+            # The attribute "path", if any, names the model of the object.
             named = [key for key in element.attrib if key.endswith("}path")]
             other = element.attrib.pop(named[0]).lstrip("/") if named else path
             if other not in models:
@@ -37,8 +38,8 @@ def with_one_model(files: dict[str, bytes]) -> dict[str, bytes]:
         raise ValueError("its model has no resources")
     # The objects of other models get ids that contain the path of the model.
     for path, model in models.items():
-        for one in model.findall(f".//{core}object") if path != home else ():
-            one.set("name", one.get("name", one.get("id", "")))
-            one.set("id", f"{path}#{one.get('id')}")
-            resources.append(one)
+        for solid in model.findall(f".//{core}object") if path != home else ():
+            solid.set("name", solid.get("name", solid.get("id", "")))
+            solid.set("id", f"{path}#{solid.get('id')}")
+            resources.append(solid)
     return files | {name: ElementTree.tostring(root)}

@@ -30,7 +30,7 @@ ROUNDED = 1e-3
 
 
 def natural(owner: Json, name: str, usual: int | None = None, least: int = 0) -> int:
-    """Return the integer `owner[name]`, at least `least`; `usual` if it is missing and not None."""
+    """Return the integer `owner[name]`, at least `least`; by default `usual`, unless it is None."""
     value = owner.get(name, usual)
     if type(value) is not int or value < least:
         raise ValueError(f"{name} must be an integer from {least} up, got {value!r:.99}")
@@ -38,7 +38,7 @@ def natural(owner: Json, name: str, usual: int | None = None, least: int = 0) ->
 
 
 def item(content: Json, kind: str, number: object) -> Any:
-    """Return `content[kind][number]`, such as an accessor; raise if the file does not have it."""
+    """Return item `number` of the JSON list `content[kind]`; raise if the file does not have it."""
     items = content.get(kind, [])
     if type(number) is not int or not 0 <= number < len(items):
         raise ValueError(f"it refers to {kind}[{number!r:.99}], and has {len(items)} {kind}")
@@ -46,14 +46,14 @@ def item(content: Json, kind: str, number: object) -> Any:
 
 
 class GltfFiles:
-    """A resolver of trimesh: files that `resolver` reads by name, but first `arrays` by URI."""
+    """A resolver of trimesh: arrays in memory by URI, else files that `resolver` reads by name."""
 
     def __init__(self, resolver: Any) -> None:
         self._resolver = resolver
         self.arrays: dict[str, bytes | memoryview] = {}
 
     def get(self, uri: str) -> bytes | memoryview:
-        """Return the content of a file; URIs are percent-encoded, though not by all writers."""
+        """Return the content of a file; its URI may be percent-encoded, but need not be."""
         if uri in self.arrays:
             return self.arrays[uri]
         try:
@@ -68,13 +68,13 @@ class GltfFiles:
 
 
 class Accessors:
-    """The accessors of a file: arrays, checked against the bytes that there are.
-
-    `content` is the JSON of the file, `chunk` the binary chunk of a GLB file, or None. Buffers are
-    read when they are first needed.
-    """
+    """The accessors of a file as arrays; raises if the file has fewer bytes than they need."""
 
     def __init__(self, content: Json, chunk: bytes | None, files: GltfFiles) -> None:
+        """Take the JSON `content` of a file; buffers are read when they are first needed.
+
+        `chunk` is the binary chunk of a GLB file, or None; `files` reads the files that it names.
+        """
         self.content, self._chunk, self.files = content, chunk, files
         self._buffers: dict[int, bytes | memoryview] = {}
 
@@ -104,7 +104,7 @@ class Accessors:
         return self._buffers[number]
 
     def view(self, number: int) -> tuple[memoryview, int | None]:
-        """Return the bytes of a bufferView, and its stride in bytes; None if it has none."""
+        """Return (bytes, stride in bytes) of a bufferView; the stride is None if not given."""
         view = item(self.content, "bufferViews", number)
         begin, size = natural(view, "byteOffset", 0), natural(view, "byteLength")
         data = self._buffer(view.get("buffer"))
@@ -119,12 +119,14 @@ class Accessors:
     ) -> Numbers:
         """Return the elements (count, lanes) in the bufferView that `owner` names.
 
-        `owner` is an accessor, or the indices or values of a sparse one; `kind` is the component
-        type, `what` names the elements in errors; with `packed` they must have no gaps.
+        `owner` is the JSON of an accessor, or of the indices or values of a sparse one. `kind` is
+        the component type, and `lanes` the components of an element. `what` names the elements in
+        errors. If `packed`, elements must follow each other without gaps.
         """
         data, stride = self.view(owner["bufferView"])
         begin, dtype = natural(owner, "byteOffset", 0), np.dtype(TYPES[kind])
         size = lanes * dtype.itemsize
+        # By default, elements are packed.
         stride = size if stride is None else stride
         if stride < size or (packed and stride > size):
             raise ValueError(f"{what} has elements of {size} bytes, {stride} bytes apart")
@@ -139,7 +141,8 @@ class Accessors:
     def raw(self, number: object, types: tuple[str, ...], may_be_empty: bool = True) -> Numbers:
         """Return the components of an accessor as they are stored, (count, lanes).
 
-        Its type must be one of `types`. Without data they are zeros, if that is allowed.
+        The type of the accessor, such as "VEC3", must be one of `types`. Without data it is zeros
+        or, if not `may_be_empty`, an error.
         """
         accessor = item(self.content, "accessors", number)
         name, kind = f"accessor {number}", accessor["componentType"]
@@ -157,20 +160,24 @@ class Accessors:
         else:
             values = np.zeros((count, lanes), TYPES[kind])
         if sparse is not None:
-            # Elements that replace others: their rows, and their components, both packed (True).
+            # `rows` of `values` are replaced by `few` other elements.
             few, where = natural(sparse, "count"), sparse["indices"]
             if where["componentType"] not in UNSIGNED:
                 raise ValueError(f"{name} has sparse indices that are not unsigned integers")
             what = f"{name}, its sparse"
-            rows = self._rows(where, where["componentType"], 1, few, f"{what} indices", True)[:, 0]
+            rows = self._rows(
+                where, where["componentType"], 1, few, f"{what} indices", packed=True
+            )[:, 0]
             if few and rows.max() >= count:
                 raise ValueError(f"{name} has a sparse index {rows.max()} for {count} elements")
             values = values.copy()
-            values[rows] = self._rows(sparse["values"], kind, lanes, few, f"{what} values", True)
+            values[rows] = self._rows(
+                sparse["values"], kind, lanes, few, f"{what} values", packed=True
+            )
         return values
 
     def indices(self, number: object, vertices: int) -> NDArray[np.uint32]:
-        """Return the indices (n,) of an accessor, which must be below the number of vertices."""
+        """Return the vertex indices (n,) of an accessor; raise unless all are below `vertices`."""
         values = self.raw(number, ("SCALAR",), may_be_empty=False)[:, 0]
         kind = self.content["accessors"][number]["componentType"]
         if kind not in UNSIGNED:
@@ -185,7 +192,7 @@ class Accessors:
     def floats(
         self, number: object, types: tuple[str, ...], may_be_empty: bool = True
     ) -> NDArray[np.float32]:
-        """Return the elements (count, lanes) of an accessor; normalized integers are divided."""
+        """Return `raw` elements (count, lanes) as floats, with normalized integers divided."""
         values = self.raw(number, types, may_be_empty)
         accessor = self.content["accessors"][number]
         if values.dtype.kind == "f":
@@ -199,11 +206,12 @@ class Accessors:
         if not isinstance(normalized, bool):
             raise ValueError(f"accessor {number} must be normalized or not, got {normalized!r:.99}")
         if normalized:
+            # By the specification, -128 becomes -1, as -127 does.
             values = np.maximum(values / LARGEST[kind], -1.0)
         return values.astype(np.float32)
 
     def positions(self, number: object, may_be_empty: bool = False) -> NDArray[np.float32]:
-        """Return the positions (n, 3) of an accessor; warn if they do not fit its bounds."""
+        """Return the positions (n, 3) of an accessor; warn if they do not fit its min and max."""
         points = self.floats(number, ("VEC3",), may_be_empty)
         accessor = self.content["accessors"][number]
         given = accessor.get("min"), accessor.get("max")
@@ -212,10 +220,11 @@ class Accessors:
         ):
             return points
         # The bounds of normalized integers are integers, but some writers normalize them, too.
-        kinds = [points, self.raw(number, ("VEC3",))] if accessor.get("normalized") else [points]
-        boxes = [np.array([v.min(axis=0), v.max(axis=0)], np.float64) for v in kinds]
+        readings = [points, self.raw(number, ("VEC3",))] if accessor.get("normalized") else [points]
+        boxes = [np.array([v.min(axis=0), v.max(axis=0)], np.float64) for v in readings]
         expected = np.array(given, np.float64)
         for box in boxes:
+            # Writers round bounds, so small differences are accepted.
             most = ROUNDED * max(np.abs(box).max(), np.abs(expected).max())
             if not (np.abs(box - expected) > most).any():
                 return points

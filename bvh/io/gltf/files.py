@@ -52,8 +52,9 @@ def plain(
 ) -> tuple[bytes, GltfFiles]:
     """Return the content of a .gltf file for trimesh, and a resolver of the files that it names.
 
-    `data` is a .gltf file or, if `binary`, a .glb file; `resolver` reads files of its folder. Nodes
-    with a mesh get unique names, unnamed ones the mesh's.
+    `data` is the original .gltf file or, if `binary`, .glb file, and `resolver` reads files of its
+    folder; `allowance` limits the bytes of its arrays. Nodes get unique names: an unnamed node gets
+    the name of its mesh.
     """
     text, chunk = _chunks(data) if binary else (data, None)
     # UTF-8, but some exporters begin it with a mark, or write UTF-16.
@@ -72,7 +73,8 @@ def plain(
 
 
 def _chunks(data: bytes) -> tuple[bytes, bytes | None]:
-    """Return the JSON of a GLB file, and its binary chunk if it has one."""
+    """Return the JSON of a GLB file, and its binary chunk, None if it has none."""
+    # Where the JSON begins.
     start = _HEADER.size + _CHUNK.size
     if len(data) < start:
         raise ValueError(f"it is cut off: it has {len(data)} bytes")
@@ -96,7 +98,7 @@ def _chunks(data: bytes) -> tuple[bytes, bytes | None]:
 
 
 def _check_extensions(content: Json) -> None:
-    """Check that the version, and all extensions that the file requires, are supported."""
+    """Raise unless the version, and all extensions that the file requires, are supported."""
     version = content.get("asset", {}).get("version", "2.0")
     if not str(version).startswith("2."):
         raise ValueError(f"it is of version {version!r:.99} of glTF, and 2.0 can be read")
@@ -107,7 +109,7 @@ def _check_extensions(content: Json) -> None:
 
 
 def _plain(accessors: Accessors, allowance: Allowance) -> Json:
-    """Return the JSON with plain meshes, and with nothing else than trimesh is to read."""
+    """Return JSON for trimesh: meshes as plain triangles, nodes, materials and images."""
     content, meshes = accessors.content, Meshes(accessors, allowance)
     nodes = meshes.nodes()
     _give_names(nodes, meshes.meshes)
@@ -118,7 +120,7 @@ def _plain(accessors: Accessors, allowance: Allowance) -> Json:
         item(content, "nodes", root)
     _check_tree(nodes, roots)
     looks = {k: content[k] for k in ("materials", "textures", "samplers") if k in content}
-    # Each array has a view of the same number; views of images come after these.
+    # View k is the whole buffer k: first those of arrays, then those of images.
     views = [{"buffer": k, "byteLength": size} for k, size in enumerate(meshes.sizes)]
     images = []
     for image in content.get("images", []):
@@ -128,6 +130,7 @@ def _plain(accessors: Accessors, allowance: Allowance) -> Json:
             views.append({"buffer": meshes.add_buffer(pixels), "byteLength": len(pixels)})
         images.append(image)
     meshes.warn()
+    # The names by which `Meshes.add_buffer` has stored them.
     buffers = [{"uri": f"\0{k}", "byteLength": size} for k, size in enumerate(meshes.sizes)]
     return looks | {
         "asset": {"version": "2.0"}, "scene": 0, "scenes": [{"nodes": roots}], "nodes": nodes,
@@ -137,7 +140,7 @@ def _plain(accessors: Accessors, allowance: Allowance) -> Json:
 
 
 def _check_arrays(content: Json, allowance: Allowance) -> None:
-    """Subtract what buffer views, accessors and meshes take from the allowance.
+    """Take the bytes of buffer views, accessors and meshes from the allowance, before any is read.
 
     In a small file, many of them may share the same bytes.
     """
@@ -158,12 +161,15 @@ def _check_arrays(content: Json, allowance: Allowance) -> None:
             # Without indices each vertex is a corner.
             used.append(part.get("indices", used[0] if used else -1))
             sizes = (counts[k] for k in used if isinstance(k, int) and 0 <= k < len(counts))
-            # In trimesh they are doubles and 64-bit integers.
+            # In trimesh, components are doubles and 64-bit integers.
             allowance.take(8 * sum(sizes), "its meshes")
 
 
 def _check_tree(nodes: list[Json], roots: list[int]) -> None:
-    """Check that nodes are trees below `roots`, and that their depths are not too large in sum."""
+    """Raise unless nodes are trees below `roots`, and not too deep.
+
+    trimesh walks from each node up to the root, so the sum of all depths is limited.
+    """
     seen, steps = set[int](), 0
     open_nodes = [(root, 1) for root in roots]
     while open_nodes:
@@ -179,7 +185,8 @@ def _check_tree(nodes: list[Json], roots: list[int]) -> None:
 
 
 def _give_names(nodes: list[Json], meshes: list[Json]) -> None:
-    """Give nodes unique names; those without a name get their mesh's, if that has one."""
+    """Give nodes unique names; a node without a name gets the name of its mesh, if any."""
+    # What names each node: the node or its mesh.
     owners = (meshes[n["mesh"]] if "mesh" in n and not n.get("name") else n for n in nodes)
     given = [owner.get("name") or None for owner in owners]
     names = numbered(given, {name for name in given if name})
@@ -192,7 +199,7 @@ def _give_names(nodes: list[Json], meshes: list[Json]) -> None:
 def numbered(names: list[str | None], given: set[str]) -> list[str | None]:
     """Return unique names: "a", "a_1", "a_2" for three times "a"; None stays.
 
-    Such new names are none of `given`.
+    New names such as "a_1" are none of the names `given`.
     """
     used: set[str | None] = set()
     numbers: dict[str, itertools.count[int]] = {}
@@ -200,7 +207,7 @@ def numbered(names: list[str | None], given: set[str]) -> list[str | None]:
     for name in names:
         if name is not None and name in used:
             candidates = (f"{name}_{k}" for k in numbers.setdefault(name, itertools.count(1)))
-            name = next(one for one in candidates if one not in used and one not in given)
+            name = next(new for new in candidates if new not in used and new not in given)
         used.add(name)
         unique.append(name)
     return unique

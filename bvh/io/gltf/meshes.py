@@ -35,12 +35,15 @@ TRIANGLES, STRIP, FAN = 4, 5, 6
 
 
 def faces_of(corners: NDArray[np.uint32], mode: int) -> NDArray[np.uint32]:
-    """Return the triangles (m, 3) of corners in a mode (glTF 2.0, section 3.7.2.1)."""
+    """Return the triangles (m, 3) that `corners`, vertex indices, make in a mode of glTF.
+
+    The mode is 4 for triangles, 5 for a strip, 6 for a fan (glTF 2.0, section 3.7.2.1).
+    """
     if mode == TRIANGLES:
         return corners.reshape(-1, 3)
     faces = np.stack([corners[:-2], corners[1:-1], corners[2:]], axis=1)
     if mode == FAN:
-        # The common corner comes last, as in the specification.
+        # The common corner, the first of all, comes last, as in the specification.
         faces[:, 0] = corners[0]
         return faces[:, [1, 2, 0]]
     # Every other triangle of a strip is reversed, so that all have the same winding.
@@ -51,14 +54,14 @@ def faces_of(corners: NDArray[np.uint32], mode: int) -> NDArray[np.uint32]:
 class Meshes:
     """The meshes and nodes of a file, rewritten for trimesh.
 
-    `meshes`, `accessors` and the nodes that `nodes` returns are JSON; accessor k and buffer k are
-    the same array, of `sizes[k]` bytes, which the `GltfFiles` of the file get.
+    `meshes`, `accessors` and the nodes that `nodes` returns are JSON. Accessor k and buffer k are
+    the same new array, of `sizes[k]` bytes. `allowance` limits what is made.
     """
 
     def __init__(self, accessors: Accessors, allowance: Allowance) -> None:
         self._content, self._accessors, self._allowance = accessors.content, accessors, allowance
-        self.sizes: list[int] = []
-        self.accessors: list[Json] = []
+        self.sizes: list[int] = []  # the bytes of each new buffer
+        self.accessors: list[Json] = []  # accessor k is all of buffer k
         self.meshes: list[Json] = []
         # Numbers of new accessors and meshes, by keys of what they were made of.
         self._added: dict[Any, int] = {}
@@ -69,7 +72,7 @@ class Meshes:
 
     def add_buffer(self, data: bytes | memoryview) -> int:
         """Add bytes as a buffer; return its number."""
-        # No file can have this name.
+        # No file can have this URI, as it has a zero byte.
         self._accessors.files.arrays[f"\0{len(self.sizes)}"] = data
         self.sizes.append(len(data))
         return len(self.sizes) - 1
@@ -80,6 +83,7 @@ class Meshes:
             record: Json = {"count": len(array), "type": f"VEC{array.shape[1]}"}
         else:
             record = {"count": array.size, "type": "SCALAR"}
+        # The codes of float32 and uint32 in glTF.
         kind = {"f": 5126, "u": 5125}[array.dtype.kind]
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
         record |= {"bufferView": self.add_buffer(data), "componentType": kind}
@@ -87,9 +91,9 @@ class Meshes:
         return len(self.accessors) - 1
 
     def _values(self, name: str, number: object, is_target: bool) -> NDArray[Any]:
-        """Return the values (n, k) of accessor `number`: attribute `name`, or a morph target of it.
+        """Return the values (n, k) of accessor `number`, for the attribute `name`.
 
-        Positions of morph targets may have no data, which are zeros.
+        If `is_target`, they are a morph target of the attribute: positions without data are zeros.
         """
         if name == "POSITION":
             return self._accessors.positions(number, is_target)
@@ -98,20 +102,21 @@ class Meshes:
     def _attribute(self, part: Json, name: str, weights: tuple[float, ...], vertices: int) -> int:
         """Add an attribute of a primitive, such as "POSITION"; return the number of its accessor.
 
-        It is moved by its morph targets, one for each of `weights`. It must have an element for
-        each of the `vertices`; -1 allows any number.
+        `part` is the JSON of the primitive. The attribute is moved by its morph targets, one for
+        each of `weights`. It must have `vertices` elements; -1 allows any number.
         """
         number = part["attributes"][name]
         targets = zip(weights, part.get("targets", []), strict=False)
         moved = [(w, target[name]) for w, target in targets if w and name in target]
+        # `_added` has the numbers of new accessors, by what these were made of.
         key = (name, number, *moved)
         if key not in self._added:
-            values = self._values(name, number, False)
+            values = self._values(name, number, is_target=False)
             # Nodes may use the same accessors with different weights: each makes an array. Moving
             # it takes two doubles for each of its numbers.
             self._allowance.take(16 * values.size if moved else 0, "its morph targets")
             for weight, target in moved:
-                step = self._values(name, target, True)
+                step = self._values(name, target, is_target=True)
                 if step.shape != values.shape:
                     sizes = f"{step.shape} numbers for {values.shape} of what it moves"
                     raise ValueError(f"accessor {target} has {sizes}")
@@ -124,13 +129,17 @@ class Meshes:
         return added
 
     def _primitive(self, part: Json, weights: tuple[float, ...], where: str) -> Json | None:
-        """Return a primitive as plain triangles; None if it has none. `where` is for errors."""
+        """Return a primitive as JSON with plain triangles; None if it has none.
+
+        `part` is its JSON in the file, `weights` are those of morph targets, and `where` names the
+        mesh in errors.
+        """
         mode = natural(part, "mode", TRIANGLES)
         if mode > FAN:
             raise ValueError(f"{where} has a primitive of an unknown mode, {mode}")
         if mode < TRIANGLES or "POSITION" not in part["attributes"]:
             return None
-        place = self._attribute(part, "POSITION", weights, -1)
+        place = self._attribute(part, "POSITION", weights, vertices=-1)
         vertices = self.accessors[place]["count"]
         given = {"POSITION": place}
         for name in ATTRIBUTES:
@@ -160,9 +169,9 @@ class Meshes:
         return primitive
 
     def _mesh(self, number: object, given: Any) -> int | None:
-        """Return the new number of mesh `number`; None if it has no triangles.
+        """Add mesh `number` of the file; return its new number, or None if it has no triangles.
 
-        `given` are the weights of a node for morph targets, None for those of the mesh.
+        `given` are a node's weights of morph targets, None for the weights that the mesh has.
         """
         mesh = item(self._content, "meshes", number)
         where = f"mesh {mesh.get('name', number)!r:.99}"
@@ -186,7 +195,7 @@ class Meshes:
         return added if self.meshes[added]["primitives"] else None
 
     def nodes(self) -> list[Json]:
-        """Return the nodes as numbered in the file, then instances, as nodes below their own."""
+        """Return the nodes, numbered as in the file, then instances, children of their nodes."""
         given = self._content.get("nodes", [])
         plain_nodes: list[Json] = []
         more: list[Json] = []
@@ -197,6 +206,7 @@ class Meshes:
                     got = f"got {plain[name]!r:.99}"
                     raise ValueError(f"{name} of node {k} must be {size} numbers, {got}")
             _check_rotation(plain.get("rotation", UNIT), f"node {k}")
+            # Columns come one after another: these are the last row.
             if "matrix" in plain and plain["matrix"][3::4] != [0, 0, 0, 1]:
                 raise ValueError(f"matrix of node {k} must be affine, got {plain['matrix']}")
             for child in plain.get("children", []):
@@ -220,7 +230,10 @@ class Meshes:
         return plain_nodes + more
 
     def _instances(self, given: Json, where: str) -> list[Json]:
-        """Return the transforms of the instances of a node, from the attributes `given`."""
+        """Return the transform of each instance of a node as JSON: translation, rotation, scale.
+
+        `given` has the accessors of these attributes, and `where` names the node in errors.
+        """
         columns: dict[str, list[Any]] = {}
         for name in TRANSFORM:
             if name.upper() in given:
@@ -254,7 +267,8 @@ class Meshes:
 
 
 def _check_rotation(turn: list[float], where: str) -> None:
-    """Check that a quaternion is about 1 long, because readers differ on others."""
+    """Raise unless a quaternion, `turn`, is about 1 long: readers differ on others."""
+    # "not <", so that NaN is refused.
     if not abs(math.hypot(*turn) - 1.0) < ROUGH:
         raise ValueError(f"{where} has a rotation that is not a unit quaternion: {turn}")
 

@@ -48,14 +48,15 @@ UNPICKLED = ("_source", "_unread")
 
 
 def _selected_source(source: Source | LazySource, index: Any) -> Source | LazySource:
-    """Return the source of the hits that `index` selects, with their rays alone if it has rays."""
+    """Return the source of the hits that `index` selects, with the rays or parts of these alone."""
     if callable(source):
         return lambda name: selected(source(name), index, 1)
-    searched, moves, rays = source
-    if rays is None or not isinstance(rays[0], np.ndarray):
+    searched, moves, columns = source
+    # None, or the six numbers of a single ray, serve any selection.
+    if columns is None or not isinstance(columns[0], np.ndarray):
         return source
-    parts = tuple(in_numpy(part) for part in (index if isinstance(index, tuple) else (index,)))
-    return searched, moves, tuple(selected(column, parts, 1) for column in rays)
+    items = tuple(map(in_numpy, index if isinstance(index, tuple) else (index,)))
+    return searched, moves, tuple(selected(column, items, 1) for column in columns)
 
 
 class Sourced:
@@ -69,8 +70,7 @@ class Sourced:
         """Return a shallow copy; with `memo`, as `deepcopy` passes it, a deep one."""
         copy = object.__new__(type(self))
         vars(copy).update(vars(self) if memo is None else deepcopy(self.__getstate__(), memo))
-        # Shared: the copy locates its hits in the same arrays.
-        vars(copy)["_source"] = vars(self).get("_source")
+        vars(copy)["_source"] = vars(self).get("_source")  # shared, as it may be large
         return copy
 
     __deepcopy__ = __copy__
@@ -174,6 +174,7 @@ class LocatedPerQuery(Located, SourcedPerQuery):
         with np.errstate(over="ignore"):
             for name in ("t", "u", "v"):
                 array = columns[name]
+                # `[()]` turns an array without axes into a number.
                 columns[name] = (
                     array.astype(kind)
                     if is_lazy(array)
@@ -186,7 +187,7 @@ class LocatedPerQuery(Located, SourcedPerQuery):
 
 
 def located(hits: Any, name: str) -> Any:
-    """Return the `position` or `normal` of hits, as `name` says, (..., 3), in their library."""
+    """Compute the attribute `name` of hits, "position" or "normal", (..., 3), in their library."""
     # Where both are computed together, the one that was not read is stored as `_unread`.
     unread = vars(hits).pop("_unread", None)
     if unread is not None:
@@ -200,8 +201,8 @@ def located(hits: Any, name: str) -> Any:
         )
     if callable(source):
         return source(name).astype(hits.t.dtype)
-    # A single hit, if it is on a triangle; `both` are its position and normal.
     if type(hits.t) is float:
+        # A single hit: its position and normal, if it is on a triangle.
         both = _of_one_hit(source, vars(hits).get("leaf", -1), hits.prim_id, hits.u, hits.v)
         if both is not None:
             which = NAMES.index(name)
@@ -210,10 +211,9 @@ def located(hits: Any, name: str) -> Any:
     prim_id, t, u, v = (np.asarray(in_numpy(c)) for c in (hits.prim_id, hits.t, hits.u, hits.v))
     both, shapes = _on_faces_and_shapes(source, hits, prim_id.ravel(), u.ravel(), v.ravel())
     if shapes:
-        # Origins and directions. Positions on shapes do not follow from u and v, but from t.
+        # Positions on shapes follow from t, and need the origin and direction of each hit's ray.
         rays: Any = np.reshape(source[2], (2, -1, 3))
         if isinstance(hits, Ragged):
-            # The ray of each hit.
             rays = rays[:, in_numpy(hits._queries())]
         _add_shapes(both, shapes, name == "normal", prim_id.ravel(), t.ravel(), rays)
     for each, points in zip(NAMES, both, strict=True):
@@ -228,7 +228,7 @@ def located(hits: Any, name: str) -> Any:
 
 
 def face_normals(near: Any) -> Any:
-    """Return the unit normals, (..., 3), at the closest points `near`, in their arrays' library."""
+    """Return unit normals (..., 3) at the `ClosestPoints` `near`, in the library of its arrays."""
     source: Source | LazySource | None = vars(near).get("_source")
     if source is None:
         raise AttributeError(
@@ -250,11 +250,11 @@ def face_normals(near: Any) -> Any:
 def _on_faces_and_shapes(
     source: Source, result: Any, ids: Any, u: Any, v: Any
 ) -> tuple[tuple[Floats, Floats], list[Shapes]]:
-    """Return the positions and unit normals of hits on faces, and the shapes that others are on.
+    """Return ((positions, normals), shapes) of hits on faces, and on other primitives.
 
-    Positions and normals, (n, 3) each, are NaN for misses and shapes. The shapes are a list of
-    `Shapes`, one for each tree. `ids` (-1 for a miss), `u` and `v` are columns (n,) of `result`,
-    which is read for its leaves alone.
+    Positions and unit normals, (n, 3) each, are NaN for misses, and for hits on other primitives:
+    these are listed in `shapes`, one `Shapes` for each tree. `ids` (-1 for a miss), `u` and `v` are
+    columns (n,) of `result`, of which only the leaves are read besides.
     """
     searched, moves, rest = source
     rows = np.flatnonzero(ids >= 0)
@@ -264,7 +264,7 @@ def _on_faces_and_shapes(
         both = np.full((len(ids), 3), np.nan), np.full((len(ids), 3), np.nan)
         if isinstance(searched, Primitives):
             return both, [(searched, None, rows)]
-        # A mesh in parts: `rest` are part numbers, and `ids_in_part` number the faces of a part.
+        # A mesh in parts: `rest` has the part of each hit, and `some` are the rows in one part.
         for triangles, _, some, ids_in_part in searched.leaves_of(rest, ids, rows):
             found = on_faces(triangles, NO_LEAVES, ids_in_part, u[some], v[some])
             both[0][some], both[1][some] = found
@@ -273,8 +273,7 @@ def _on_faces_and_shapes(
     leaf = np.asarray(in_numpy(result.leaf)).reshape(-1)
     _must_not_have_moved(searched, moves, leaf, ids)
     both = on_faces(searched.arrays.primitives, leaf, ids, u, v)
-    # `plain`: all trees of the scene are over triangles.
-    if searched.plain:
+    if searched.plain:  # all trees of the scene are over triangles
         return both, []
     trees = {k: searched.trees[searched.tree_of[k]].primitives for k in np.unique(leaf[rows])}
     return both, [
@@ -289,7 +288,7 @@ def _add_shapes(
 ) -> None:  # fmt: skip
     """Write the positions and, if `with_normals`, the normals of hits on shapes to `both`, (n, 3).
 
-    `ids` and `t` (n,) are of all hits, as are `rays`, their origins and directions, (2, n, 3).
+    `ids` and `t` (n,) are those of all hits, and `rays` (2, n, 3) their origins and directions.
     """
     position, normal = both
     for primitives, transform, rows in shapes:
@@ -328,7 +327,7 @@ def _of_one_hit(
 def _must_not_have_moved(view: Any, moves: int, leaf: Any, ids: Any) -> None:
     """Raise a RuntimeError if a leaf that is hit has moved since the count of moves was `moves`.
 
-    `view` is the view of the scene; `leaf` and `ids` are the leaves and prim_ids of hits.
+    `view` is the `SceneView` that was searched; `leaf` and `ids` (-1 for a miss) are those of hits.
     """
     if view.moves > moves:
         late = np.flatnonzero((ids >= 0) & (view.moved_at[leaf] > moves))
@@ -344,7 +343,8 @@ def on_faces(
 ) -> tuple[Floats, Floats]:
     """Return positions and unit normals of hits, (n, 3) each; NaN for misses and shapes.
 
-    `prim_id`, `u` and `v` are columns (n,), as is `leaf` in a scene; for a tree it has no items.
+    `prim_id`, `u` and `v` are columns (n,), as is `leaf` for a scene, whose `primitives` are
+    `Instanced`; for a tree `leaf` has no items.
     """
     n = len(prim_id)
     ids = (kernel_input(np.asarray(column, np.int32)) for column in (leaf, prim_id))
@@ -377,10 +377,10 @@ def normals_of(corners: Floats) -> Floats:
 def shape_normals(
     shapes: Primitives, prim_id: Any, position: Floats, transform: Floats | None
 ) -> Floats:
-    """Return the unit normals (n, 3), in the world, of shapes `prim_id` (n,) at `position` (n, 3).
+    """Return unit normals (n, 3), in the world, of the shapes `prim_id` (n,) at `position` (n, 3).
 
-    `transform` (3, 4) is the affine map from the tree to the world, None for the identity. It moves
-    spheres and capsules to the world; for boxes, its inverse moves positions to the tree.
+    `transform` (3, 4) maps the tree to the world; None for the identity. It moves spheres and
+    capsules to the world; for boxes, its inverse moves positions to the tree.
     """
     to_local = np.eye(3, 4)
     if transform is not None:

@@ -22,10 +22,10 @@ class Library(NamedTuple):
 
     @classmethod
     def of(cls, arrays: dict[str, object]) -> Library | None:
-        """Return the library of arguments, and the device of the first one.
+        """Return the library of arguments, with the device of the first one.
 
-        `arrays` are the arguments by name. None if none of them is an array of a known library, but
-        all can be converted: results are then numpy's. Arrays of two libraries raise a TypeError.
+        `arrays` are the arguments by name. The result is None if array-api-compat knows the library
+        of none of them: results are then numpy's. Arrays of two libraries raise a TypeError.
         """
         name = next(iter(arrays))
         other = f"{name} is {kind_of(arrays[name])}: queries of other arrays than numpy's"
@@ -47,7 +47,7 @@ class Library(NamedTuple):
     def array(self, array: NDArray[Any]) -> Any:
         """Return an array of numpy as an array of the library, on the same memory if possible.
 
-        A TypeError is raised if the library lacks the array's type, as JAX does that of 64 bits.
+        A TypeError is raised if the library would round the array, as JAX does without 64 bits.
         """
         import array_api_compat as compat
 

@@ -47,7 +47,7 @@ def filler(kind: type[Result], *without: str) -> Callable[..., Result]:
 
 
 def selected(array: Any, index: Any, axes: int = 0) -> Any:
-    """Return `array[index]` for an index of the batch; `array` has `axes` more axes, kept whole."""
+    """Return `array[index]`; the index is one of the batch, and the last `axes` axes stay whole."""
     if axes == 0:
         return array[index]
     parts = index if isinstance(index, tuple) else (index,)
@@ -59,8 +59,8 @@ def selected(array: Any, index: Any, axes: int = 0) -> Any:
 def truth_of(result: object, truth: Any, axes: int, instead: str) -> bool:
     """Return the truth value of a result: `truth` as a bool for a single query.
 
-    For a batch, of more than 0 `axes`, raise a ValueError, as numpy does, that recommends the
-    expression `instead`.
+    For a batch, whose leading shape has more than 0 `axes`, raise a ValueError, as numpy does, that
+    recommends the expression `instead`.
     """
     if axes:
         kind = type(result).__name__
@@ -115,7 +115,11 @@ class Table(Record):
         raise NotImplementedError
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return a new structured array with a field for each column; `dtype`: None or its type."""
+        """Return a new structured array with a field for each column.
+
+        `dtype` must be None or the type of that array. A `copy` of False is a ValueError, because
+        the fields are in separate arrays.
+        """
         columns, kind = self._columns(), type(self).__name__
         names = ", ".join(columns)
         if any(map(is_lazy, columns.values())):
@@ -173,6 +177,7 @@ class PerQuery(Table):
         return self.prim_id >= 0
 
     def __repr__(self) -> str:
+        """Show a single result's fields; of a batch, how many were found, and field 1's range."""
         values, mask = columns_of(self), self.mask
         shape = " x ".join(map(str, np.shape(mask)))
         if is_lazy(mask):
@@ -191,11 +196,11 @@ class PerQuery(Table):
         return f"{type(self).__name__}({inner})"
 
     def _owners(self, mask: NDArray[np.bool_]) -> str:
-        """Return the number of instances hit in `mask` as text for a repr; here there are none."""
+        """Return the number of instances hit by entries in `mask`, as text; empty here."""
         return ""
 
     def _costs(self) -> str:
-        """Return the average cost of a ray as text for a repr; here none was counted."""
+        """Return the average cost of a ray, as text; empty here."""
         return ""
 
     def _columns(self) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Section(Intersections):
 
     @cached_property
     def _nesting(self) -> tuple[Ids, Reals]:
-        """The smallest loop around each loop, or -1, and areas, those of holes negative; (m,)."""
+        """For each of m loops: the smallest loop around it, or -1; its area, negative for holes."""
         loops = [loop @ self.axes.T for loop in self.loops]
         # Relative to a vertex, so that loops far from the origin lose no digits.
         sizes = np.array([abs(_area(loop - loop[0])) for loop in loops])
@@ -255,7 +255,7 @@ def sections_by(
             prim_id, instances = owners(cut_faces[:, 0])
             cut_faces = prim_id.reshape(-1, 1)
         given = segments, cut_faces, edges, polygon_faces, polygons, ends
-        each.append(Section(*given, plane[:3], plane, instances))
+        each.append(Section(*given, _normal=plane[:3], plane=plane, instance_id=instances))
     return Sections._of(each, rows, shape) if shape else each[0]
 
 
@@ -266,16 +266,17 @@ def _area(loop: Reals) -> float:
 
 
 def _is_within(inner: Reals, outer: Reals) -> bool:
-    """Return whether the loop `inner`, (k, 2), is inside the loop `outer`.
+    """Return whether the loop `inner`, (k, 2), is inside the loop `outer`, (m, 2).
 
-    It is if most middles of its segments are; at most TESTED are tested. Not all need be inside,
-    because loops may touch, and coordinates are rounded.
+    It is inside if most middles of its segments are, of which at most TESTED are tested. Not all
+    need be inside, because loops may touch, and coordinates are rounded.
     """
     middles = 0.5 * (inner[:-1] + inner[1:])
     # Columns (tested, 1), which broadcast against the edges of the outer loop.
     x, y = middles[:: len(middles) // TESTED + 1, :, None].transpose(1, 0, 2)
     (px, py), (qx, qy) = outer[:-1].T, outer[1:].T
-    # Edges whose ends p and q are on different sides of the line through a middle along x.
+    # Edges whose ends p and q are on different sides of the line through a middle along x. All
+    # others, also those along x, which divide by 0 below, are no crossings.
     spans = (py > y) != (qy > y)
     with np.errstate(divide="ignore", invalid="ignore"):
         is_left = x < px + (y - py) / (qy - py) * (qx - px)

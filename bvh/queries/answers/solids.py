@@ -30,7 +30,7 @@ class Intersections:
         The ends of each segment. Segments that share an end have it bit for bit.
     faces : ndarray of int32, shape (n, 2) or (n, 1)
         The faces that meet there: of this mesh, and of the other. Where several pairs of faces
-        share a segment, it is listed once, with the lowest. Of a section the face that is cut.
+        share a segment, it is listed once, with the lowest pair. For a section, the face cut there.
     edges : ndarray of int32, shape (n, 2, 3)
         For each end of a segment, the edge of a mesh that it is on: 0 for this mesh or 1 for the
         other, then the vertices of the edge, the lower id first; twice the same where the end is
@@ -61,7 +61,7 @@ class Intersections:
 
     @classmethod
     def _of(cls, curves: Curves) -> Intersections:
-        """Return the result for `curves`, which have the same columns in another order."""
+        """Return `curves` as a result; both have the same fields, in another order."""
         segments, faces, edges, ends, polygons, polygon_faces = curves
         return cls(segments, faces, edges, polygon_faces, polygons, ends)
 
@@ -72,10 +72,11 @@ class Intersections:
 
     @cached_property
     def _lines(self) -> tuple[list[Reals], NDArray[np.bool_]]:
-        """The polylines, points (k, 3) each, and which of them are closed, (m,)."""
+        """The m polylines, points (k, 3) each, and which of them are closed, (m,)."""
         from bvh.surfaces.sections import chained, leftmost, points_of
 
-        # Where a section branches, its lines go on along the solid; others end there.
+        # Where more than two segments meet, an even number, a line of a section goes on along the
+        # leftmost one, which bounds the same solid. Without a `turn`, lines end there.
         turn = None if self._normal is None else leftmost(self.segments, self._normal)
         lines = chained(self._ends, turn)
         closed = np.array([is_closed for _, is_closed in lines], np.bool_)
@@ -85,9 +86,9 @@ class Intersections:
     def polylines(self) -> list[Reals]:
         """The segments, chained to polylines: points (k, 3) of each.
 
-        A closed polyline ends with its first point. Polylines end where other than two segments
-        meet; those of sections go on if their number is even, along the solid if faces are wound
-        alike.
+        A closed polyline ends with its first point. Polylines end at points where one segment, or
+        more than two, meet. In a section they go on at points where an even number meet, along the
+        solid if faces are wound alike.
         """
         return self._lines[0]
 
@@ -120,7 +121,8 @@ class Penetrations(PerQuery):
     Attributes
     ----------
     depth : ndarray of float64 or float
-        The largest distance from a place in both solids to the surface of one; 0 if there is none.
+        The largest distance from a place in both solids to the surface of one; 0 if no place is in
+        both.
     point : ndarray of float64, shape (..., 3)
         The deepest place; NaN if the depth is 0.
     direction : ndarray of float64, shape (..., 3)

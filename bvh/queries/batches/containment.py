@@ -10,6 +10,7 @@ In a scene, each leaf is a surface of its own, and a point is inside if it is in
 
 from collections.abc import Sequence
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.query_arguments import INFINITY, RayBatch, RayOptions
 from bvh.runtime.arguments import kernel_input
+from bvh.runtime.memory import Shelf
 from bvh.runtime.threads import Progress, share
 from bvh.traversal.points.parity import decide_parity, write_ways_out
 from bvh.traversal.rays.blocks import HALF
@@ -29,6 +31,8 @@ from bvh.tree.instanced import Instanced
 
 # Points that a thread takes at a time, at most and at least.
 POINTS_AT_ONCE, FEWEST_POINTS = 1 << 15, 3 << 10
+# The most of `inside`, whose memory then fits the second-level cache.
+MAX_INSIDE = 1 << 13
 # The same where a chunk is a single call of a kernel: enough to hide its cost, few enough to
 # balance threads and to notice Ctrl-C immediately.
 MIN_POINTS, MAX_POINTS = 128, 4096
@@ -45,6 +49,7 @@ WAYS, NEAREST = [tuple(row) for row in DIRECTIONS.tolist()], float(SMALLEST)
 # t_min of crossings, the smallest above 0, which leaves out the point itself; t_min and t_max, both
 # 0, of rays that hit only what the point is on.
 LOW, NOTHING = np.array([NEAREST]), np.zeros(1)
+OPTIONS = RayOptions(sort=False)
 # Permutations of a direction's coordinates, which give three directions that are in no plane.
 TURNS = np.array([[0, 1, 2], [2, 0, 1], [1, 2, 0]])
 
@@ -57,35 +62,60 @@ def inside(
 
     The mesh is the faces that share a bit with `mask`, an int32. In a scene each leaf is a mesh.
     """
-    masks, result = np.array([mask], np.int32), np.zeros(len(points), np.bool_)
+    decider = _Decider(search, np.array([mask], np.int32), surface)
+    result = np.empty(len(points), np.bool_)
 
     def work(begin: int, end: int) -> None:
         """Decide the points begin..end-1."""
-        result[begin:end] = _inside_chunk(search, masks, points[begin:end], surface)
+        decider.decide(points[begin:end], result[begin:end])
 
-    share(len(points), POINTS_AT_ONCE, work, threads, progress, FEWEST_POINTS)
+    share(len(points), MAX_INSIDE, work, threads, progress, FEWEST_POINTS)
     return result
 
 
-def _inside_chunk(
-    search: RaySearch, masks: NDArray[np.int32], points: NDArray[np.float64], surface: bool
-) -> NDArray[np.bool_]:
-    """Return the result of `inside` for the points of one chunk; `masks` has one item."""
-    arrays, options, n = search.arrays, RayOptions(sort=False), len(points)
-    points, ways = kernel_input(points), kernel_input(ways_out(arrays, points))
-    # One t_min, t_max and mask for all rays. The smallest t above 0 leaves out the point itself.
-    batch = RayBatch(Rays(points, ways, LOW, INFINITY, masks), (n,))
-    crossings = search.count_hits(batch, options, once=True)
-    # The kernel marks points with an odd number of crossings. With `surface`, it writes to `near`
-    # the indices of the other points that may be on a face, `count` of them.
-    result, near = np.empty(n, np.bool_), np.empty(n if surface else 0, np.int64)
-    count = decide_parity(arrays.row, points, crossings, surface, result.view(np.uint8), near)
-    if isinstance(arrays.primitives, Instanced):
-        _add_inside_leaves(search, batch, crossings, options, result)
-    if count:
-        near = near[:count]
-        result[near] |= _on_surface(search, _some(batch, near), options)
-    return result
+class _Memory(NamedTuple):
+    """Scratch of one thread, for the points of a chunk."""
+
+    directions: NDArray[np.float64]
+    crossings: NDArray[np.int64]
+    near: NDArray[np.int64]  # indices of points that may be on a face
+
+
+# Reused from batch to batch.
+_SHELF: Shelf[_Memory] = Shelf(
+    lambda: _Memory(np.empty((MAX_INSIDE, 3)), *np.empty((2, MAX_INSIDE), np.int64))
+)
+
+
+class _Decider:
+    """Search for the points inside a closed mesh; `masks` (1,) are the faces that count."""
+
+    def __init__(self, search: RaySearch, masks: NDArray[np.int32], surface: bool) -> None:
+        self.search, self.surface, self.corners = search, surface, corners_of(search.arrays)
+        self.in_scene = isinstance(search.arrays.primitives, Instanced)
+        # One t_min, t_max and mask for all rays. A t above 0 leaves out the point itself.
+        self.rays = Rays(UP[:1], UP[:1], LOW, INFINITY, masks)
+        self.count = search.crossings(self.rays)
+
+    def decide(self, points: NDArray[np.float64], result: NDArray[np.bool_]) -> None:
+        """Write to `result` which of n points are inside; n is at most MAX_INSIDE."""
+        n, memory, points = len(points), _SHELF.take(), kernel_input(points)
+        ways, crossings = memory.directions[:n], memory.crossings[:n]
+        write_ways_out(self.corners, DIRECTIONS, points, ways)
+        ways = kernel_input(ways)
+        self.count(points, ways, crossings)
+        # The kernel marks points with an odd number of crossings. It writes to `near` the indices
+        # of the other points that may be on a face, `count` of them.
+        row, marks, near = self.search.arrays.row, result.view(np.uint8), memory.near
+        count = decide_parity(row, points, crossings, self.surface, marks, near)
+        if count or self.in_scene:
+            batch = RayBatch(self.rays._replace(origins=points, directions=ways), (n,))
+            if self.in_scene:
+                _add_inside_leaves(self.search, batch, crossings, OPTIONS, result)
+            if count:
+                some = _some(batch, near[:count])
+                result[near[:count]] |= _on_surface(self.search, some, OPTIONS)
+        _SHELF.give_back(memory)
 
 
 def _add_inside_leaves(
@@ -164,12 +194,11 @@ def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDAr
     rays, n, result = batch.rays, batch.size, np.zeros(batch.size, np.bool_)
     # For few points all three are one query, as a query takes longer than so few rays.
     for turns in TURNS[None] if 3 * n < HALF else TURNS[:, None]:
-        turned = rays.directions.take(turns, axis=1).swapaxes(0, 1)
-        origins = np.broadcast_to(rays.origins, turned.shape).reshape(-1, 3)
-        origins, turned = kernel_input(origins), kernel_input(turned.reshape(-1, 3))
+        turned = kernel_input(rays.directions.take(turns, axis=1).reshape(-1, 3))
+        origins = rays.origins if len(turns) == 1 else kernel_input(rays.origins.repeat(3, axis=0))
         short = Rays(origins, turned, NOTHING, NOTHING, rays.masks)
         hits = search.any_hits(RayBatch(short, (len(origins),)), options)
-        result |= np.reshape(hits, (-1, n)).any(axis=0)
+        result |= np.reshape(hits, (n, -1)).any(axis=1)
     return result
 
 

@@ -14,7 +14,8 @@ from bvh.queries.answers.result_bases import filler
 from bvh.queries.verbs import OF_SCENES
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
-from bvh.runtime.threads import Progress, Shelf, share_long
+from bvh.runtime.memory import Shelf
+from bvh.runtime.threads import Progress, share_long
 from bvh.traversal.pairs import closest_memory as layout
 from bvh.traversal.pairs.closest_memory import Closest, ClosestSearch
 from bvh.traversal.pairs.closest_pairs import DONE, LATER, UNDECIDED, closest_pairs

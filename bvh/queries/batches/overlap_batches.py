@@ -16,7 +16,8 @@ from bvh.geometry.arithmetic import rational, rational_surfaces
 from bvh.queries.results import Overlaps
 from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input, thread_count
 from bvh.runtime.jit import warms
-from bvh.runtime.threads import Progress, Shelf, share, share_long
+from bvh.runtime.memory import Shelf
+from bvh.runtime.threads import Progress, share, share_long
 from bvh.traversal.pairs import meeting_pairs
 from bvh.traversal.pairs.meeting_pairs import ONE_TREE, TWO_MESHES, PairSearch
 from bvh.traversal.pairs.pair_frames import addresses
@@ -292,7 +293,7 @@ def find_pairs(
     share_long(len(tasks), size, work, threads, cancel, progress)
     # The first id is in the high half of a key, the second in the low half.
     keys = ascending(np.concatenate(parts))
-    return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
+    return keys.view("<i4").reshape(-1, 2)[:, ::-1].copy()
 
 
 def split_pair(pair: TreePair, count: int) -> NDArray[np.int64]:

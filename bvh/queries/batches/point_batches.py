@@ -17,7 +17,8 @@ from bvh.queries.batches.winding import Wound
 from bvh.queries.query_arguments import PointBatch
 from bvh.queries.results import ClosestPoints, points_of, scene_points_of
 from bvh.runtime.arguments import kernel_input, shaped
-from bvh.runtime.threads import Progress, Shelf, share
+from bvh.runtime.memory import Shelf
+from bvh.runtime.threads import Progress, share
 from bvh.traversal.points.closest_point import Nearest, TreeTarget, closest_points, nearest_points
 from bvh.traversal.points.instanced_closest_point import SceneTarget
 from bvh.traversal.points.scratch import PointScratch, new_scratch

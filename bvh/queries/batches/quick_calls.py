@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from bvh.queries import results
 from bvh.queries.batches import scratch
-from bvh.queries.batches.ray_batches import MIN_BLOCKS, ids_of, source_of, trace_few, trace_many
-from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES, result_columns
+from bvh.queries.batches.block_chunks import MIN_BLOCKS
+from bvh.queries.batches.ray_batches import source_of, trace_few, trace_many
+from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES, ids_of, result_columns
 from bvh.queries.query_arguments import RayBatch, plain_ray, plain_rays
 from bvh.queries.results import AllHits, Hits
 from bvh.runtime.arguments import shaped, thread_count

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,40 +11,40 @@ from numpy.typing import NDArray
 
 from bvh.queries import results
 from bvh.queries.answers.locations import Source
-from bvh.queries.batches import scratch
-from bvh.queries.batches.scratch import HIT_SHELVES, SHELF, result_columns
+from bvh.queries.batches.block_chunks import Work, claimed, shared
+from bvh.queries.batches.hit_lists import (
+    Gatherer,
+    Parts,
+    all_hits_of,
+    count_rays,
+    for_kernels,
+    gather,
+)
+from bvh.queries.batches.scratch import SHELF, ids_of, result_columns
 from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, unmasked
-from bvh.queries.results import AllHits, Hits
+from bvh.queries.results import Hits
 from bvh.runtime.arguments import CountResult, Cull, TruthResult, cull_code, shaped
-from bvh.runtime.threads import Shelf, share, share_claimed
-from bvh.runtime.user_calls import FILTER, NO_CALL, SCENE_FILTER, UserCall, user_filter
+from bvh.runtime.user_calls import FILTER, SCENE_FILTER, UserCall, user_filter
 from bvh.traversal.rays import ray_batch
 from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
 from bvh.traversal.rays.closest_hit import closest_hits
-from bvh.traversal.rays.every_hit import all_hits
 from bvh.traversal.rays.hit_details import Columns
-from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal, new_nearest_hits
-from bvh.traversal.rays.ray_batch import AUTO, SINGLES, Order, Rays
+from bvh.traversal.rays.leaf_hits import FirstGoal, new_nearest_hits
+from bvh.traversal.rays.ray_batch import AUTO, Order, Rays
 from bvh.traversal.rays.trials import UNMEASURED
-from bvh.tree.arrays import TreeArrays, kernel_arrays
+from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import Instanced, named_codes
-from bvh.tree.primitives import Custom, Triangles
+from bvh.tree.primitives import Triangles
 
-# Ray blocks that a thread takes at a time, at least and at most: enough to hide the cost of the
-# call (some 20 us), few enough to balance threads and to notice Ctrl-C immediately. The last chunks
-# are smaller; at most REPORTED_BLOCKS where progress is reported.
-SMALLEST_CHUNK, MIN_BLOCKS, MAX_BLOCKS, REPORTED_BLOCKS = 4, 16, 512, 128
 # Batches of more rays than this are tested for the rows of an image.
 SMALLEST_IMAGE = 1 << 12
-
-# Above this limit of hits a ray, all are collected before they are cut to the closest.
-MAX_RANKED = 64
 # The argument `sort`, as orders have it.
 SORTS = {None: ray_batch.TRIAL, False: ray_batch.NEVER, True: ray_batch.ALWAYS}
 
-# work(order, begin, end) traces the blocks begin..end-1 of an order.
-Work = Callable[[Order, int, int], None]
+Floats = NDArray[np.float64]
+# count(origins, directions, counts) writes the number of crossings of each ray to `counts`.
+Crossings = Callable[[Floats, Floats, NDArray[np.int64]], None]
 Goal = ClosestGoal | FirstGoal | CountGoal
 
 
@@ -99,7 +98,7 @@ class RaySearch(NamedTuple):
 
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool = False) -> Any:
         """Return the closest hit of each ray; with `counters`, also its cost."""
-        arrays, batch, merged = self._chosen(batch, options, mergeable=not counters)
+        arrays, batch, merged = self.chosen(batch, options, mergeable=not counters)
         if counters:
             nodes, tests = np.zeros((2, batch.size), np.int32)
             goal = CountGoal(any_hit=False, cull=options.cull, nodes=nodes, tests=tests)
@@ -112,7 +111,7 @@ class RaySearch(NamedTuple):
 
     def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
         """Return for each ray whether it hits anything."""
-        arrays, batch, _ = self._chosen(batch, options, mergeable=True)
+        arrays, batch, _ = self.chosen(batch, options, mergeable=True)
         hit, none = np.zeros(batch.size, np.bool_), np.empty(0)
         no_ids = np.empty(0, ids_of(arrays.primitives))
         # For any hit, the kernel writes the column `front` alone: whether there is a hit.
@@ -124,33 +123,46 @@ class RaySearch(NamedTuple):
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None = None
     ) -> Any:
         """Return all hits of each ray, or the `limit` closest; if `once`, one for each crossing."""
-        arrays, batch, _ = self._chosen(batch, options)
-        parts: dict[int, list[Columns]] = {}
-        counts = _gather(arrays, batch, options, once, limit, listed=True, parts=parts)
-        hits = _listed(arrays, batch, counts, parts, options.threads)
+        arrays, batch, _ = self.chosen(batch, options)
+        gatherer, parts = Gatherer(arrays, options, once, limit, listed=True, kept=True), Parts()
+        counts = gather(gatherer, batch, options, parts)
+        hits = all_hits_of(arrays, batch, counts, parts, options.threads)
         vars(hits)["_source"] = source_of(self.arrays, self.owner, batch.rays, batch.shape)
         return hits
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
         """Return how many hits each ray has; if `once`, one for each crossing."""
-        arrays, batch, _ = self._chosen(batch, options)
+        arrays, batch, _ = self.chosen(batch, options)
         # Hits must be listed to count those in several leaves once, and to call a filter.
         listed = self.split or options.accept is not None
-        return shaped(batch.shape, _gather(arrays, batch, options, once, None, listed, None))[0]
+        gatherer = Gatherer(arrays, options, once, None, listed=listed)
+        return shaped(batch.shape, gather(gatherer, batch, options, Parts()))[0]
+
+    def crossings(self, like: Rays) -> Crossings:
+        """Return a counter of the crossings of rays, whose ranges and mask are those of `like`."""
+        arrays, batch, _ = self.chosen(RayBatch(like, (1,)), RayOptions())
+        gatherer = Gatherer(arrays, RayOptions(), True, None, listed=self.split)
+
+        def count(origins: Floats, directions: Floats, counts: NDArray[np.int64]) -> None:
+            rays = batch.rays._replace(origins=origins, directions=directions)
+            count_rays(gatherer, rays, counts)
+
+        return count
 
     def signed_hits(self, batch: RayBatch, options: RayOptions) -> NDArray[np.int64]:
         """Return the signed number of crossings of each ray: +1 at a back side, -1 at a front."""
-        arrays, batch, _ = self._chosen(batch, options)
-        if not self.split:
-            return _gather(arrays, batch, options, True, None, listed=False, parts=None, sided=True)
+        arrays, batch, _ = self.chosen(batch, options)
         # A split tree has primitives in several leaves: hits are listed, so that each counts once.
-        parts: dict[int, list[Columns]] = {}
-        counts = _gather(arrays, batch, options, True, None, listed=True, parts=parts, sided=True)
-        hits = _listed(arrays, batch, counts, parts, options.threads)
+        split, parts = self.split, Parts()
+        gatherer = Gatherer(arrays, options, True, None, listed=split, kept=split, sided=True)
+        counts = gather(gatherer, batch, options, parts)
+        if not split:
+            return counts
+        hits = all_hits_of(arrays, batch, counts, parts, options.threads)
         sums = np.concatenate([[0], np.cumsum(np.where(hits.front, -1, 1))])
         return np.asarray(np.diff(sums[hits.offsets]))
 
-    def _chosen(
+    def chosen(
         self, batch: RayBatch, options: RayOptions, mergeable: bool = False
     ) -> tuple[TreeArrays, RayBatch, Any]:
         """Return the arrays to search, the rays, and the merged tree of a scene or None.
@@ -186,11 +198,6 @@ def _closest(
     return results.scene_hits_of(shaped(batch.shape, *out._replace(prim_id=prim_id), owner, leaf))
 
 
-def ids_of(primitives: object) -> Any:
-    """Return the type of the numbers of primitives: codes in a scene, ids elsewhere."""
-    return np.int64 if isinstance(primitives, Instanced) else np.int32
-
-
 def _goals(options: RayOptions, arrays: TreeArrays, any_hit: bool) -> Callable[[], Goal]:
     """Return a function that makes the goal of a chunk; with a filter it has scratch of its own."""
     accept = options.accept
@@ -206,27 +213,22 @@ def _trace(
     arrays: TreeArrays, batch: RayBatch, goal: Callable[[], Goal], options: RayOptions, out: Columns
 ) -> None:
     """Trace all rays of a batch, sorted where that is faster or requested; write hits to `out`."""
-    arrays, _alive = _for_kernels(arrays)
+    arrays, _alive = for_kernels(arrays)
     n, rays, row = batch.size, batch.rays, arrays.row
     if 0 < n < HALF and options.progress is None:
         # So few rays are not worth sorting.
         return trace_few(row, rays, n, goal(), out)
     order, work = _order(batch, n, SORTS[options.sort]), _tracer(row, rays, goal, out)
     if options.progress is None:
-        _claimed(order, work, options.threads)
+        claimed(order, work, options.threads)
     else:
-        _share(order, n, work, options)
-
-
-def _for_kernels(arrays: TreeArrays) -> tuple[TreeArrays, object]:
-    """Return arrays as kernels take them, and an object to keep alive while they run."""
-    return kernel_arrays(arrays) if isinstance(arrays.primitives, Custom) else (arrays, None)
+        shared(order, n, work, options)
 
 
 def trace_many(row: object, batch: RayBatch, n: int, goal: Goal, out: object, threads: int) -> None:
     """Trace n rays at the tree of the `row`, sorted where that is faster; write hits to `out`."""
     order = _order(batch, n, ray_batch.TRIAL)
-    _claimed(order, _tracer(row, batch.rays, lambda: goal, out), threads)
+    claimed(order, _tracer(row, batch.rays, lambda: goal, out), threads)
 
 
 def _tracer(row: object, rays: Rays, goal: Callable[[], Goal], out: object) -> Work:
@@ -239,27 +241,25 @@ def _tracer(row: object, rays: Rays, goal: Callable[[], Goal], out: object) -> W
 
     def work(order: Order, begin: int, end: int) -> None:
         """Trace the blocks begin..end-1, then chunks that the kernel claims from the order."""
-        memory = SHELF.take()
-        # A copy of what is measured, as threads that share a cache line would wait.
-        memory.measured[:] = measured
-        closest_hits(row, rays, order, memory, goal(), begin, end, out)
-        measured[:] = memory.measured
-        SHELF.give_back(memory)
+        trace_blocks(measured, row, rays, order, goal(), begin, end, out)
 
     return work
 
 
-def _claimed(order: Order, work: Work, threads: int) -> None:
-    """Call work(order, begin, end) on all blocks of an order; several threads claim chunks."""
-    count = _blocks_of(order)
-    if threads == 1:
-        return share(count, MAX_BLOCKS, partial(work, order), threads)
-    # With few blocks, even the last chunks of the threads are worth balancing.
-    least = min(max(count // (8 * threads), SMALLEST_CHUNK), MIN_BLOCKS)
-    share_claimed(  # blocks 0..0 are none: a call traces only the chunks that it claims
-        count, MAX_BLOCKS, least, partial(work, order),
-        lambda queue, most: work(Order(*order[:4], queue, most), 0, 0), threads,
-    )  # fmt: skip
+def trace_blocks(
+    measured: Floats, row: object, rays: Rays, order: Order, goal: Goal, begin: int, end: int,
+    out: object,
+) -> None:  # fmt: skip
+    """Trace the blocks begin..end-1 of an order, then chunks that the kernel claims from it.
+
+    `measured` is which ways of tracing have been faster so far, and is updated.
+    """
+    memory = SHELF.take()
+    # A copy of what is measured, as threads that share a cache line would wait.
+    memory.measured[:] = measured
+    closest_hits(row, rays, order, memory, goal, begin, end, out)
+    measured[:] = memory.measured
+    SHELF.give_back(memory)
 
 
 def trace_few(row: object, rays: Rays, n: int, goal: Goal, out: object) -> None:
@@ -268,29 +268,6 @@ def trace_few(row: object, rays: Rays, n: int, goal: Goal, out: object) -> None:
     memory.measured[:] = UNMEASURED
     closest_hits(row, rays, Order(n, 0, AUTO), memory, goal, 0, -(-n // BLOCK), out)
     SHELF.give_back(memory)
-
-
-def _share(order: Order, total: int, work: Work, options: RayOptions) -> None:
-    """Call work on chunks of the blocks of an order; report progress in rays, `total` of them."""
-    count, progress = _blocks_of(order), options.progress
-
-    def report(finished: int, of: int) -> None:
-        """Report `finished` of `of` blocks in rays."""
-        assert progress is not None
-        progress(total * finished // max(of, 1), total)
-
-    size, report_to = (MAX_BLOCKS, None) if progress is None else (REPORTED_BLOCKS, report)
-    if progress is not None and options.threads == 1:
-        size = min(size, max(count // 4, MIN_BLOCKS))  # to report a few times at least
-    share(count, size, partial(work, order), options.threads, report_to, MIN_BLOCKS)
-
-
-def _blocks_of(order: Order) -> int:
-    """Return the number of blocks of an order, rounded up: of BLOCK rays, or tiles of an image."""
-    if order.row:
-        rows = order.size // order.row
-        return -(-rows // ray_batch.TILE_HEIGHT) * -(-order.row // ray_batch.TILE_WIDTH)
-    return -(-order.size // BLOCK)
 
 
 def _order(batch: RayBatch, n: int, sort: int) -> Order:
@@ -303,94 +280,9 @@ def _order(batch: RayBatch, n: int, sort: int) -> Order:
     row = batch.shape[-1] if len(batch.shape) > 1 else 0
     if row == 0 and len(directions) == n > SMALLEST_IMAGE:
         row = ray_batch.row_length(directions)
-    image = row >= ray_batch.TILE_WIDTH and n % row == 0 and n // row >= ray_batch.TILE_HEIGHT
-    return Order(n, row if image else 0, AUTO, sort)
+    return Order(n, row if is_image(row, n) else 0, AUTO, sort)
 
 
-def _listed(
-    arrays: TreeArrays, batch: RayBatch, counts: NDArray[np.int64],
-    parts: dict[int, list[Columns]], threads: int,
-) -> AllHits:  # fmt: skip
-    """Return as one result the hits in `parts`: those of each chunk by its first block.
-
-    `counts` (n,) has the number of hits of each ray. `parts` is cleared, to free its memory early.
-    """
-    offsets = np.zeros(batch.size + 1, np.int64)
-    np.cumsum(counts, out=offsets[1:])
-    pieces = [piece for begin in sorted(parts) for piece in parts[begin]]
-    parts.clear()
-    if len(pieces) == 1:
-        t, prim_id, u, v, front = pieces[0]
-    else:
-        none = Columns(*(c[:0] for c in all_hits.new_columns(0, ids_of(arrays.primitives))))
-        columns = list(zip(none, *pieces, strict=True))
-        pieces.clear()
-        # One column after the other, so that only one at a time is in memory twice.
-        t, prim_id, u, v, front = (scratch.joined(columns.pop(0), threads) for _ in Columns._fields)
-    hits = t, u, v, front.view(np.bool_), offsets, batch.shape
-    if not isinstance(arrays.primitives, Instanced):
-        return results.all_hits_of((prim_id, *hits))
-    owner, leaf, prim_id = named_codes(prim_id, arrays.primitives.owners, threads)
-    return results.scene_all_hits_of((prim_id, *hits, owner, leaf))
-
-
-def _gather(
-    arrays: TreeArrays, batch: RayBatch, options: RayOptions, once: bool, limit: int | None,
-    listed: bool, parts: dict[int, list[Columns]] | None, sided: bool = False,
-) -> NDArray[np.int64]:  # fmt: skip
-    """Return the number of hits of each ray, at most `limit`; store the hits in `parts`, if given.
-
-    `parts` gets the hits of each chunk by its first block. If `once`, each crossing is one hit. If
-    `listed`, a primitive in several leaves counts once; otherwise it counts in each of them, counts
-    are signed if `sided` (1 at a back side, -1 at a front), and neither `parts` nor filters work.
-    """
-    arrays, _alive = _for_kernels(arrays)
-    # The number of hits of a ray that are kept in order during the search; 0 to collect them all.
-    ranked = limit if limit is not None and limit <= MAX_RANKED else 0
-    filtered, keep, cull = options.accept or NO_CALL, parts is not None, options.cull
-    counts = np.zeros(batch.size, np.int64)
-    # A goal that ranks the hits of a ray calls the filter itself.
-    accept = NO_CALL if ranked else filtered
-    wanted = all_hits.Wanted(
-        accept.function, accept.data, min(limit or scratch.ALL, scratch.ALL), listed,
-        keep or accept is not NO_CALL, keep,
-    )  # fmt: skip
-    ids = ids_of(arrays.primitives)
-    shelf = Shelf(partial(scratch.HitMemory, ranked, ids) if ranked else HIT_SHELVES[ids].take)
-
-    def work(order: Order, begin: int, end: int) -> None:
-        """Gather the hits of the rays in the blocks begin..end-1 of an order."""
-        first, pieces = begin, []
-        with SHELF.scratch() as ray_memory, shelf.scratch() as memory:
-            while begin < end:
-                goal: FirstGoal | AllGoal = AllGoal(
-                    cull, once, sided, listed, memory.found, memory.visits
-                )
-                if ranked:
-                    given = filtered.function, filtered.data, memory.nearest
-                    goal = FirstGoal(False, cull, once, ranked, *given)
-                gathered = all_hits.Gathered(memory.pairs, memory.out, counts, memory.state)
-                all_hits.gather_hits(
-                    arrays.row, batch.rays, order, ray_memory, goal, wanted, gathered, begin, end
-                )
-                begin, filled = int(memory.state[all_hits.NEXT]), int(memory.state[all_hits.FILLED])
-                if keep and filled:
-                    pieces.append(Columns(*(column[:filled].copy() for column in memory.out)))
-                # Blocks are left if the memory did not suffice for the next one.
-                if begin < end:
-                    memory.make_room(int(memory.state[all_hits.SIZE]))
-        if parts is not None:
-            parts[first] = pieces
-
-    order = Order(batch.size, 0, SINGLES)
-    if len(arrays.nodes.data) > 0 and 0 < batch.size < HALF and options.progress is None:
-        work(order, 0, 1)
-    elif len(arrays.nodes.data) > 0:
-        _share(order, batch.size, work, options)
-    elif options.progress is not None:
-        # In an empty tree the kernel writes no `state`; progress is reported all the same.
-        options.progress(batch.size, batch.size)
-    for memory in shelf.pieces():
-        if not (ranked or memory.grown):
-            HIT_SHELVES[ids].give_back(memory)
-    return counts
+def is_image(row: int, n: int) -> bool:
+    """Return whether n rays are traced in tiles, as an image with `row` rays in each row."""
+    return row >= ray_batch.TILE_WIDTH and n % row == 0 and n // row >= ray_batch.TILE_HEIGHT

@@ -9,14 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.queries import results
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.batches.ray_batches import RaySearch
+from bvh.queries.batches.ray_batches import Crossings, RaySearch
 from bvh.queries.query_arguments import RayBatch, RayOptions
 from bvh.queries.results import AllHits
 from bvh.runtime.arguments import CountResult, Cull, cull_code, kernel_input, shaped
 from bvh.traversal.rays.hit_points import find_far_ends
+from bvh.traversal.rays.ray_batch import Rays
 from bvh.tree.instanced import CODE_BITS, Instanced
 
 
@@ -46,6 +48,18 @@ class RoundSearch(RaySearch):
         if options.accept is not None or options.cull != 0:
             return super().count_hits(batch, options, once)
         return shaped(batch.shape, np.diff(self.all_hits(batch, options, once).offsets))[0]
+
+    def crossings(self, like: Rays) -> Crossings:
+        """Return a counter of the hits that `count_hits` counts, for rays as those of `like`."""
+
+        def count(
+            origins: NDArray[np.float64], directions: NDArray[np.float64],
+            counts: NDArray[np.int64],
+        ) -> None:  # fmt: skip
+            rays = like._replace(origins=origins, directions=directions)
+            counts[:] = self.count_hits(RayBatch(rays, (len(counts),)), RayOptions(), once=True)
+
+        return count
 
     def _with_ends(self, hits: Any, batch: RayBatch, limit: int | None) -> AllHits:
         """Return `hits` with the far ends added: hits where rays leave a shape that they enter.

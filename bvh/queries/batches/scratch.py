@@ -1,6 +1,5 @@
 """Memory of rays and points: of their results, and scratch of a thread, reused by later calls."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.calls.prepared_calls import PreparedArguments
-from bvh.runtime.threads import Shelf, share
+from bvh.runtime.memory import Shelf
 from bvh.runtime.user_calls import NO_CALL
 from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.closest_hit import Scratch, new_scratch
@@ -43,19 +42,9 @@ MODES = [(mode % 2 == 1, mode >= LISTED, mode >= STORED) for mode in range(STORE
 SHELF: Shelf[Scratch] = Shelf(new_scratch)
 
 
-def joined(pieces: Sequence[NDArray[Any]], threads: int) -> NDArray[Any]:
-    """Return the concatenation of one-dimensional arrays of one type, which threads copy."""
-    ends = np.cumsum([len(piece) for piece in pieces])
-    joined = np.empty(int(ends[-1]), pieces[0].dtype)
-
-    def copy(begin: int, end: int) -> None:
-        """Copy the arrays begin..end-1 to where they are in the result."""
-        for piece, stop in zip(pieces[begin:end], ends[begin:end].tolist(), strict=True):
-            joined[stop - len(piece) : stop] = piece
-
-    # Some four chunks for each thread.
-    share(len(pieces), -(-len(pieces) // (4 * threads)), copy, threads)
-    return joined
+def ids_of(primitives: object) -> Any:
+    """Return the type of the numbers of primitives: codes in a scene, ids elsewhere."""
+    return np.int64 if isinstance(primitives, Instanced) else np.int32
 
 
 def result_columns(n: int, ids: Any) -> Columns:

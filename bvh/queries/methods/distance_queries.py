@@ -92,8 +92,8 @@ class DistanceQueries(TreeBase):
                 return foreign_answer(self.distance_to, locals())
             measure: Any = enrolled("distances of round trees")
             pair = self._snapshot(), other._snapshot()
-            given: Any = transform, max_distance, hint, threads, progress
-            return measure(*pair, *given)  # type: ignore[no-any-return]
+            options: Any = transform, max_distance, hint, threads, progress
+            return measure(*pair, *options)  # type: ignore[no-any-return]
         other = self._other_tree("distance_to", other)
         arrays = self._shown_arrays()
         others = arrays if other is self else other._shown_arrays()
@@ -117,9 +117,8 @@ class DistanceQueries(TreeBase):
         if moves is not None and moves.shape[:-2] != shape:
             moves = np.broadcast_to(moves, (*shape, 4, 4))
         limits, pairs = flat_rows(limits, shape), flat_rows(pairs, shape)
-        # The function, `progress`, and the function's other arguments.
-        search = find_closest_pairs, progress, arrays, others, moves, limits, pairs, count, workers
-        found = reported(*search)
+        given = arrays, others, moves, limits, pairs, count, workers
+        found = reported(find_closest_pairs, progress, *given)
         position, prim_id = found.position.reshape(*shape, 2, 3), found.prim_id.reshape(*shape, 2)
         return Clearances(shaped(shape, found.distance)[0], position, prim_id)
 
@@ -142,9 +141,10 @@ class DistanceQueries(TreeBase):
         return now, now if tree is self else tree._snapshot()
 
     def _shown_pairs(self, other: TreeBase, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return codes ``first << 32 | second`` of pairs, with -1 where a face is hidden.
+        """Return the codes `pairs` with -1 in place of pairs with a hidden face.
 
-        A face without any bit in the `groups` of its tree is hidden; the second is one of `other`.
+        A code is ``first << 32 | second``, ids of a face of this tree and of `other`, or -1 for no
+        pair. Hidden are faces without any bit in the `groups` of their tree.
         """
         for tree, ids in ((self, pairs >> 32), (other, pairs & 0xFFFFFFFF)):
             groups = tree._groups
@@ -157,7 +157,8 @@ class DistanceQueries(TreeBase):
 def has_shapes(query: str, tree: TreeBase, other: object) -> bool:
     """Return whether both are trees, and at least one of them is over spheres or capsules.
 
-    If one is, a TypeError is raised unless the other is over triangles, spheres or capsules.
+    If one is, a TypeError that names `query` is raised unless the other, if it is a tree, is over
+    triangles, spheres or capsules.
     """
     trees = [each for each in (tree, other) if isinstance(each, TreeBase)]
     if not any(isinstance(each._arrays.primitives, HOLLOW) for each in trees):

@@ -213,8 +213,8 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         matrix = None if transform is None else affine_matrices(transform)
         if matrix is not None and matrix.ndim > 2:
             raise ValueError(f"transform must have shape (4, 4), got {matrix.shape}")
-        # `itself` of `FindPairs` is False: shared vertices are contacts, even if `other` is self.
-        pairs = reported(search, progress, matrix, False, thread_count(threads))
+        itself = False  # shared vertices are contacts, even if `other` is this tree
+        pairs = reported(search, progress, matrix, itself, thread_count(threads))
         return self._selected_pairs(pairs, mask, other, other_mask)
 
     def self_overlaps(
@@ -252,8 +252,8 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         array([[0, 1]], dtype=int32)
         """
         search = self._pair_search("self_overlaps", self)
-        # No transform; `itself` of `FindPairs` is True: shared vertices and edges are no contacts.
-        pairs = reported(search, progress, None, True, thread_count(threads))
+        transform, itself = None, True  # shared vertices and edges are no contacts
+        pairs = reported(search, progress, transform, itself, thread_count(threads))
         return self._selected_pairs(pairs, mask, self, mask)
 
 
@@ -265,7 +265,7 @@ def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDA
 def box_regions(
     lower: ArrayLike, upper: ArrayLike, bounds: NDArray[np.float64]
 ) -> tuple[BoxRegions, tuple[int, ...]]:
-    """Return checked boxes, clipped to `bounds`, the box (2, 3) of a tree, and their shape."""
+    """Return checked boxes, clipped to a tree's box `bounds` (2, 3), and their leading shape."""
     from bvh.traversal.regions.regions import BoxRegions
 
     low, high = corner_points(lower, upper)
@@ -277,7 +277,7 @@ def box_regions(
 
 
 def sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions, tuple[int, ...]]:
-    """Return checked balls and their leading shape."""
+    """Return checked balls, centres broadcast against radii, and their leading shape."""
     from bvh.traversal.regions.regions import SphereRegions
 
     at, size = points("center", center), lengths("radius", radius, finite=True)

@@ -115,7 +115,7 @@ class PointQueries:
         self, points: ArrayLike, max_distance: ArrayLike = np.inf, *, mask: int | None = None,
         threads: int | None = None, progress: ProgressLike | None = None,
     ) -> FloatResult:  # fmt: skip
-        """Return the distances of `points`, (..., 3), from the surface, as `closest_point` does.
+        """Return the distance of each point from the surface; arguments are as in `closest_point`.
 
         Returns
         -------
@@ -183,8 +183,8 @@ class PointQueries:
                 far = quick_calls.distance(searched, point, np.inf)
                 if far is not None:
                     warn_if_open(self, None, "the sign of signed_distance")
-                    # Distances of 0 and inf have no sign; without `surface`, points on it are not
-                    # tested any further.
+                    # Distances of 0 and inf have no sign. With others, a point is not on the
+                    # surface, which `inside_one` then does not test.
                     signed = 0.0 < far < np.inf
                     from bvh.queries.batches.containment import inside_one
 
@@ -334,20 +334,23 @@ class PointQueries:
         return shaped(batch.shape, flat)[0]
 
 
-def warn_if_open(of: PointQueries, mask: int | None, query: str, consequence: str = PARITY) -> None:
-    """Warn, once for each tree `of`, if the faces that a mask selects have open edges.
+def warn_if_open(
+    searched: PointQueries, mask: int | None, query: str, consequence: str = PARITY
+) -> None:
+    """Warn, once for each tree or scene, if its faces that `mask` selects have open edges.
 
     The text names the tree, then has `consequence`, where `query` takes the place of ``{}``.
     """
-    surface = of._open_surface(mask)
+    surface = searched._open_surface(mask)
     if surface is not None:
         warn_caller(f"{surface}: {consequence.format(query)}")
 
 
 def _of_method(query: str, method: InsideRule) -> str:
-    """Return the name of a query for errors, followed by its method if that is "winding".
+    """Return the name of a query, followed by its method if that is "winding", for errors.
 
-    The name also decides which primitives are supported: winding numbers need triangles.
+    By this name `_point_target` also decides which primitives are supported: winding numbers need
+    triangles.
     """
     return query if method == "parity" else f"{query} with method='winding'"
 
@@ -358,5 +361,5 @@ def _accuracy(accuracy: float) -> float:
         raise TypeError(f"accuracy must be a number, got {accuracy!r}")
     if not accuracy >= 1.0:
         raise ValueError(f"accuracy must be at least 1, got {accuracy!r}")
-    # In float32, no point is further away from a cluster than this many times its radius.
+    # In float32, no cluster is as far away as 1e6 times its radius: then the sum is exact.
     return float(accuracy) if accuracy < 1e6 else np.inf

@@ -34,7 +34,11 @@ class Cast(Protocol[HitOfOne]):
         self, ox: float, oy: float, oz: float, dx: float, dy: float, dz: float, t_min: float = 0.0,
         t_max: float = np.inf,
     ) -> HitOfOne:  # fmt: skip
-        """Cast a ray from (ox, oy, oz); return t, prim_id, u, v, front, in a scene also leaf."""
+        """Cast a ray from (ox, oy, oz) along (dx, dy, dz) at the tree or scene.
+
+        Return (t, prim_id, u, v, front), in a scene also leaf; (inf, -1, nan, nan, False) and a
+        leaf of -1 for a miss.
+        """
 
 
 TreeCast: TypeAlias = Cast[tuple[float, int, float, float, bool]]

@@ -52,8 +52,8 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
         >>> len(found.polylines), found.closed.tolist()
         (1, [True])
         """
-        from bvh.surfaces.curves import Mesh, curves_of
-        from bvh.surfaces.surface import names_of
+        from bvh.surfaces.curves import curves_of
+        from bvh.surfaces.numbering import faces_that_meet
 
         if other is None:
             self._must_hold("intersections", Triangles)
@@ -65,19 +65,9 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
             matrix = None if transform is None else affine_matrices(transform)
             pairs = first.overlap_tree(tree, matrix, threads=threads)
             vertices = vertices if matrix is None else moved_vertices(tree.vertices, matrix)
-        # Keep only the faces in `pairs`, and number them anew.
-        meshes, used = ((first.vertices, first.faces), (vertices, tree.faces)), []
-        for side in (0, 1):
-            ids, rows = np.unique(pairs[:, side], return_inverse=True)
-            pairs[:, side] = rows.reshape(-1)
-            used.append(ids)
-        faces = [mesh[1][ids] for mesh, ids in zip(meshes, used, strict=True)]
-        # Numbers that are equal for corners of either mesh at one position. Adding 0.0 turns -0.0
-        # into 0.0, so that equal corners get equal numbers.
-        corners = [mesh[0][rows] + 0.0 for mesh, rows in zip(meshes, faces, strict=True)]
-        numbers = names_of(np.concatenate(corners).reshape(-1, 3)).reshape(-1, 3)
-        this, others = map(Mesh, corners, faces, np.split(numbers, [len(used[0])]))
-        return Intersections._of(curves_of(this, others, pairs, used, other is None))
+        meshes = (first.vertices, first.faces), (vertices, tree.faces)
+        curves = curves_of(*faces_that_meet(meshes, pairs), same_mesh=other is None)
+        return Intersections._of(curves)
 
     def section(self, planes: ArrayLike) -> Any:
         """Cut this mesh by a plane, or by many.

@@ -12,13 +12,32 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.query_arguments import ROWS_AT_ONCE, Filter, is_foreign, plain_point, real_rows
+from bvh.queries.batches.ray_batches import RaySearch, is_image
+from bvh.queries.batches.sight_batches import Ends, new_lines, see
+from bvh.queries.query_arguments import (
+    ROWS_AT_ONCE,
+    Filter,
+    RayOptions,
+    is_foreign,
+    plain_point,
+    plain_rays,
+    real_rows,
+)
+from bvh.queries.targets import ray_target
 from bvh.queries.verbs import verb
-from bvh.runtime.arguments import Cull, TruthResult, common_shape, lengths, points, thread_count
+from bvh.runtime.arguments import (
+    Cull,
+    TruthResult,
+    common_shape,
+    kernel_input,
+    lengths,
+    points,
+    thread_count,
+)
 from bvh.runtime.foreign_arrays import foreign_answer
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.threads import share
-from bvh.traversal.rays.sight_lines import BELOW_ONE, Lines, write_lines
+from bvh.traversal.rays.sight_lines import BELOW_ONE, write_lines
 
 # Lines that a thread takes at a time, at least.
 FEWEST_ROWS = 1 << 13
@@ -89,7 +108,12 @@ class SightQueries:
                 return seen
         if is_foreign(p, q, mask):
             return foreign_answer(self.visible, locals())
-        rays, finite = segments(p, q, margin, threads)
+        ends, shape = _ends(p, q, margin, threads)
+        if mask is None and progress is None and sort is None and filter is None and data is None:
+            found = _see(ray_target(self), ends, shape, cull, threads)
+            if found is not None:
+                return found
+        rays, finite = _segments(ends, shape, threads)
         hidden = self.any_hit(
             *rays, mask=mask, cull=cull, threads=threads, progress=progress, sort=sort,
             filter=filter, data=data,
@@ -103,33 +127,59 @@ class SightQueries:
 
 def checked_margin(margin: float) -> float:
     """Return the margin of lines of sight as a float; raise unless it is finite and at least 0."""
+    if type(margin) is float and 0.0 <= margin < inf:
+        return margin
     relative_margin = lengths("margin", margin, finite=True)
     if relative_margin.ndim:
         raise ValueError(f"margin must be a finite number of at least 0, got {margin!r}")
     return float(relative_margin)
 
 
-def segments(
-    p: ArrayLike, q: ArrayLike, margin: float, threads: int | None = None
-) -> tuple[tuple[ArrayLike, ...], NDArray[np.bool_]]:
-    """Return (origins, directions, t_min, t_max) of rays from p to q, and which are finite, (...).
-
-    Points p and q (..., 3) are checked. t is 0 at p and 1 at q. Ranges leave out both ends: a share
-    `margin` of the largest coordinate.
-    """
+def _ends(
+    p: ArrayLike, q: ArrayLike, margin: float, threads: int | None
+) -> tuple[Ends, tuple[int, ...]]:
+    """Return the points p and q (..., 3), checked and flat, and the leading shape of the lines."""
+    plain = plain_rays(p, q, 0.0, inf)
+    if plain is not None:
+        rays, least = plain.rays, checked_margin(margin)
+        ends = Ends(kernel_input(rays.origins), kernel_input(rays.directions), plain.size, least)
+        return ends, plain.shape
     start, end, workers = points("p", p), points("q", q), thread_count(threads)
     shape = common_shape(p=start.shape[:-1], q=end.shape[:-1])
     relative_margin = checked_margin(margin)
     p_rows, q_rows = (real_rows(rows, shape, workers, 3) for rows in (start, end))
-    n = math.prod(shape)
-    lines = Lines(np.empty((n, 3)), np.empty(n), np.empty(n), np.empty(n, np.uint8))
+    return Ends(p_rows, q_rows, math.prod(shape), relative_margin), shape
+
+
+def _see(
+    target: Any, ends: Ends, shape: tuple[int, ...], cull: Cull | None, threads: int | None
+) -> NDArray[np.bool_] | None:
+    """Return which lines nothing blocks; None where rays must answer: of images, and of parts."""
+    image = len(shape) > 1 and is_image(shape[-1], ends.size)
+    if not isinstance(target, RaySearch) or shape == () or image:
+        return None
+    options = RayOptions(target.side_to_cull(cull), threads=thread_count(threads))
+    return see(target, ends, options).reshape(shape)
+
+
+def _segments(
+    ends: Ends, shape: tuple[int, ...], threads: int | None
+) -> tuple[tuple[ArrayLike, ...], NDArray[np.bool_]]:
+    """Return (origins, directions, t_min, t_max) of rays from p to q, and which are finite, (...).
+
+    t is 0 at p and 1 at q. Ranges leave out a part at both ends, whose length is `margin` times the
+    largest coordinate of p and q.
+    """
+    n, p = ends.size, ends.p
+    lines = new_lines(n)
 
     def work(first: int, last: int) -> None:
         """Compute the rays first..last-1."""
-        write_lines(p_rows, q_rows, relative_margin, first, last, lines)
+        write_lines(p, ends.q, ends.margin, first, last, lines)
 
-    share(n, ROWS_AT_ONCE, work, workers, None, FEWEST_ROWS)
+    share(n, ROWS_AT_ONCE, work, thread_count(threads), None, FEWEST_ROWS)
     along, low, high, finite = lines
+    start = p.reshape(*shape, 3) if len(p) == n else p[0]
     if shape == ():
         return (start, along[0], float(low[0]), float(high[0])), finite.view(np.bool_)[0]
     rays = along.reshape(*shape, 3), low.reshape(shape), high.reshape(shape)
@@ -140,7 +190,7 @@ def _seen(target: Any, p: Any, q: Any, margin: Any) -> bool | None:
     """Return whether nothing is between two points; None where a batch must answer.
 
     `target` is the tree or scene. The range of t, without the `margin` at both ends, is computed as
-    in `segments`, so that answers are the same.
+    in `_segments`, so that answers are the same.
     """
     start, end = plain_point(p), plain_point(q)
     if start is None or end is None or type(margin) is not float or not 0.0 <= margin < inf:
@@ -153,6 +203,7 @@ def _seen(target: Any, p: Any, q: Any, margin: Any) -> bool | None:
         return None
     a, b, c = x / size, y / size, z / size
     largest = max(abs(px), abs(py), abs(pz), abs(qx), abs(qy), abs(qz))
+    # The margin in units of t. Even without a margin, the ends 0 and 1 themselves are left out.
     gap = margin * largest / (size * sqrt(a * a + b * b + c * c))
     low, high = max(gap, float(SMALLEST)), min(1.0 - gap, BELOW_ONE)
     # The argument 0 selects any-hit (see `cast_function`).

@@ -54,7 +54,8 @@ class HelperFiles:
     """
 
     def __init__(self) -> None:
-        self._records: dict[str, Any] = {}  # of files that were read
+        """Begin without records, and without a folder of files: see `search`."""
+        self._records: dict[str, Any] = {}  # of files that were read, by the helper's key
         self._new: dict[str, Any] = {}  # to be stored
         self._names: set[str] = set()  # of files that were read
         self._folder: KernelFolder | None = None

@@ -32,7 +32,7 @@ class KernelFolder:
     """A folder of kernel files, opened when it is first needed."""
 
     def __init__(self, path: Path, link: bool = True) -> None:
-        # `link` is whether the parent folder may be a symbolic link.
+        """Take the path of the folder; `link` is whether its parent may be a symbolic link."""
         self.path, self._link = Path(os.path.abspath(path)), link
         self._descriptor: int | None = None
         self._identity: tuple[int, int] | None = None  # device and inode
@@ -172,6 +172,7 @@ def cache_roots(setting: str) -> list[Path]:
         base = os.path.expanduser("~/Library/Caches")
     else:
         base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    # A ~ stays if the user has no home folder.
     if base and not base.startswith("~"):
         paths.append(absolute(base) / "raybvh")
     return [*paths, temporary_root()]
@@ -184,7 +185,7 @@ def version_folder(root: Path, name: str) -> KernelFolder:
 
 
 def temporary_root() -> Path:
-    """Return the user's own folder in the system's temporary folder."""
+    """Return the user's own folder in the system's temporary folder, whether it exists or not."""
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     # `tempfile` would resolve a relative setting by the current working directory.
     paths = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]

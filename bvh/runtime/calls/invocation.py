@@ -53,8 +53,8 @@ def _read_array(memory, obj, dtype, axes, kernel_words, at):
     The object at the address `obj` must be an array in C order, aligned, with `axes` axes and a
     dtype whose word is `dtype` (see DTYPE). `memory` is that of `invoke`.
     """
-    # The content of an array has, at bytes: 0 data, 8 number of axes, 16 shape, 24 strides, 40
-    # dtype, 48 flags; see `python_calls.OFFSETS`.
+    # After its head, of memory[HEAD] bytes, an array has, at bytes: 0 data, 8 number of axes, 16
+    # shape, 24 strides, 40 dtype, 48 flags; a dtype has at byte 8 its word.
     kind, content = calls.type_of(memory, obj), obj + peek(memory, calls.HEAD)
     is_array = kind == peek(memory, calls.ARRAY)
     if not (is_array or calls.is_subtype(memory, kind, peek(memory, calls.ARRAY))):
@@ -75,10 +75,11 @@ def _read_array(memory, obj, dtype, axes, kernel_words, at):
 
 @inlined
 def _read_number(memory, obj, operation, expected, size):
-    """Return (whether an object is a number that a step of a program takes, its word).
+    """Return (fits, word): whether an object is a number that a step takes, and its word.
 
     The step is (operation, expected, size), as from `words.program_of`: the kind of number, and for
-    numpy's scalars the address of their type, and their bytes. `obj` is the object's address.
+    numpy's scalars the address of their type, and their bytes. `obj` is the object's address;
+    `memory` has the addresses of Python's types and constants.
     """
     kind, content = calls.type_of(memory, obj), obj + peek(memory, calls.HEAD)
     if operation == words.INTEGER and kind == peek(memory, calls.INTEGER):
@@ -102,9 +103,13 @@ def _read_number(memory, obj, operation, expected, size):
 
 @kernel
 def _take_apart(memory, given, kernel_words):
-    """Write the arguments to `kernel_words`; return whether they fit the program in `memory`."""
-    # `given` is the address of their addresses. The stack has two words for each tuple that is
-    # being read, first for all arguments: the address of its next item, and how many are left.
+    """Write the arguments to `kernel_words`; return whether they fit the program in `memory`.
+
+    `given` is the address of their addresses. A step of the program is (operation, expected,
+    number): see `words.program_of`.
+    """
+    # The stack has two words for each tuple that is being read, and first for all arguments: the
+    # address of the next item, and how many are left.
     stack, level = pointer_to(stack_memory(TUPLE_BYTES), I8), np.int64(0)
     steps, at = pointer_to(peek(memory, PROGRAM), I8), peek(memory, BEGIN)
     poke(stack, 0, given)

@@ -100,8 +100,7 @@ class EntryLibrary(codegen.JITCodeLibrary):
         for function in _own_functions(self._final_module):
             if function.name not in public:
                 function.linkage = "linkonce_odr"
-        # Without the cheap passes by which Numba prepares the removal of reference counts: few are
-        # there.
+        # Numba's cheap passes that prepare the removal of reference counts are left out: few exist.
         manager, builder = self._codegen._module_pass_manager()
         manager.run(self._final_module, builder)
         # Functions of the same name in other entries must not replace these.
@@ -196,7 +195,6 @@ class KernelLower(lowering.Lower):
             else:
                 self.loc = instruction.loc
                 if isinstance(instruction, ir.Assign) and not self.flags.debuginfo:
-                    # As `lower_inst`, but without its text of the instruction for debugging.
                     name = instruction.target.name
                     self.storevar(self.lower_assign(self.typeof(name), instruction), name)
                 else:
@@ -211,9 +209,8 @@ class KernelLower(lowering.Lower):
         return super().lower_assign(ty, inst)
 
     def lower_binop(self, resty: Type, expr: ir.Expr, op: Callable[..., object]) -> Value:
-        """Lower a binary operator."""
-        # As Numba's, but each operator is looked up once for its types. Operands that are constants
-        # (static) are left to Numba.
+        """Lower a binary operator as Numba does, but look it up only once for its types."""
+        # Operands that are constants (static) are left to Numba.
         if not (expr.static_lhs is expr.static_rhs is ir.UNDEFINED):
             return super().lower_binop(resty, expr, op)
         signature = self.fndesc.calltypes[expr]
@@ -245,14 +242,17 @@ class KernelLower(lowering.Lower):
         return cgutils.alloca_once(self.builder, kind, name=name, zfill=False)
 
     def incref(self, typ: Type, val: Value) -> None:
+        """Add a reference to a value of a type that counts references, for Numba."""
         if is_counted(self.context, typ):
             super().incref(typ, val)
 
     def decref(self, typ: Type, val: Value) -> None:
+        """Remove a reference to a value of a type that counts references, for Numba."""
         if is_counted(self.context, typ):
             super().decref(typ, val)
 
     def delvar(self, name: str) -> None:
+        """End the life of a variable: release its references, if its type counts them."""
         if is_counted(self.context, self.typeof(name)):
             super().delvar(name)
 

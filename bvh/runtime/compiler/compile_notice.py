@@ -17,7 +17,8 @@ class CompileNotice:
 
     def __init__(self) -> None:
         self.enabled = True
-        # Compilations under way, nested in one another; the start of the outermost; past seconds.
+        # The number of nested compilations under way; when the outermost began; the seconds that
+        # past ones took. A forked child has no compilation under way.
         self._depth, self._since, self._spent = 0, 0.0, 0.0
         self._timer: threading.Timer | None = None
         if hasattr(os, "register_at_fork"):

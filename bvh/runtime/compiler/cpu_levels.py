@@ -255,6 +255,7 @@ def natural_width(target: Target) -> int:
     if target.level in LEVELS:
         return LEVELS[target.level].width
     features = parsed(target.features)
+    # Zen 4 takes operations of 512 bits in two steps.
     if features.get("avx512f"):
         return 8 if target.cpu == "znver4" else 16
     return 8 if features.get("avx2") else 4

@@ -125,7 +125,8 @@ def no_collection() -> Iterator[None]:
 
 
 def _noted(root: Path, note: str) -> list[str]:
-    """Return the names of folders of `root` with this note, if folder and note are trusted."""
+    """Return the names of folders in `root` that have the file `note`, if both are trusted."""
+    # The content of the note must be the name of its folder.
     names = []
     with contextlib.suppress(OSError):
         for name in filter(VERSION.fullmatch, os.listdir(root)):
@@ -203,8 +204,11 @@ class KernelCache:
     def __init__(
         self, function: Callable[..., Any], kinds: Any, choose_compiler: Callable[[], object]
     ) -> None:
-        # `kinds` are the types of the arguments, None if the signature has them (that of a function
-        # of words is an address). `choose_compiler` is `dispatchers.own_pipelines`.
+        """Take the function, by whose name kernels are stored, and the types of its arguments.
+
+        `kinds` are these types, or None if signatures have them (that of a function of words is an
+        address). `choose_compiler` is `dispatchers.own_pipelines`.
+        """
         self._function, self._kinds, self._choose_compiler = function, kinds, choose_compiler
         self._enabled = True
 

@@ -142,21 +142,24 @@ def _native_permute(vec: Vec) -> str | None:
     return None
 
 
-def _table() -> str | None:
-    """Return LLVM's name of an instruction that picks, by indices, bytes of a vector of 16."""
+def _byte_permute() -> str | None:
+    """Return LLVM's name of the instruction that permutes 16 bytes by indices, or None."""
     if host_features().get("ssse3"):
         return "llvm.x86.ssse3.pshuf.b.128"
     return "llvm.aarch64.neon.tbl1.v16i8" if host_features().get("neon") else None
 
 
-def _permuted_bytes(builder: Builder, table: str, value: Value, order: Value) -> Value:
-    """Return lane order[k] of a vector of 4 x 32 bits in lane k, by the instruction `table`."""
+def _permuted_bytes(builder: Builder, instruction: str, value: Value, order: Value) -> Value:
+    """Return a vector of 4 x 32 bits with lane order[k] of `value` in lane k.
+
+    `instruction` is LLVM's name of the one that permutes 16 bytes by indices.
+    """
     # Byte i of lane k is byte 4 * (order[k] & 3) + i of the vector. The product has the first term
     # in each byte of lane k.
     bytes_of, lane = ir.VectorType(ir.IntType(8), 16), ir.Constant(order.type, [3] * 4)
     first = builder.mul(builder.and_(order, lane), ir.Constant(order.type, [0x04040404] * 4))
     at = builder.add(builder.bitcast(first, bytes_of), ir.Constant(bytes_of, [0, 1, 2, 3] * 4))
-    found = call(builder, table, [builder.bitcast(value, bytes_of), at], plain=True)
+    found = call(builder, instruction, [builder.bitcast(value, bytes_of), at], plain=True)
     return builder.bitcast(found, value.type)
 
 
@@ -165,13 +168,13 @@ def permute(typingctx: TypingContext, vector: Type, order: Type) -> Operation:
     """Return lane order[k] of the vector in lane k; indices are modulo the number of lanes."""
     if not (isinstance(vector, Vec) and order == Vec(types.int32, vector.n)):
         return None
-    native, table = _native_permute(vector), _table()
+    native, of_bytes = _native_permute(vector), _byte_permute()
 
     def emit(builder: Builder, value: Value, order: Value) -> Value:
         if native is not None:
             return call(builder, native, [value, order], plain=True)
-        if table and vector.n == 4 and vector.dtype in (types.float32, types.int32):
-            return _permuted_bytes(builder, table, value, order)
+        if of_bytes and vector.n == 4 and vector.dtype in (types.float32, types.int32):
+            return _permuted_bytes(builder, of_bytes, value, order)
         result = ir.Constant(value.type, ir.Undefined)
         for k in range(vector.n):
             at = builder.and_(

@@ -85,8 +85,8 @@ def address(typingctx: TypingContext, array: Type, index: Type) -> Operation:
     if not is_flat(array):
         return None
 
-    def codegen(*given: *tuple[Context, Builder, Signature, Values]) -> Value:
-        return given[1].ptrtoint(_element(*given), LONG)
+    def codegen(context, builder, sig, args):
+        return builder.ptrtoint(_element(context, builder, sig, args), LONG)
 
     return types.int64(array, types.intp), codegen
 

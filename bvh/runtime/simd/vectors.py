@@ -30,6 +30,7 @@ class Vec(types.Type):
     """`n` lanes of float32, float64, int16, int32, int64, or of booleans (a mask)."""
 
     def __init__(self, dtype: types.Type, n: int) -> None:
+        """Take the type of the lanes, and their number."""
         self.dtype = dtype
         self.n = n
         super().__init__(name=f"Vec({dtype}, {n})")
@@ -51,6 +52,7 @@ class Reference(types.Type):
     """The address of a tuple in the memory of a function that is still running."""
 
     def __init__(self, target: Type) -> None:
+        """Take the type of the tuple."""
         self.target = target
         super().__init__(name=f"Reference({target})")
 

@@ -29,9 +29,10 @@ from bvh.io.untrusted import check_primitives, check_tree
 from bvh.io.untrusted_files import opened
 from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import MappedFile, TreeBase, is_in_use
-from bvh.runtime.arguments import Axis, Quality, aligned, kernel_input, thread_count
+from bvh.runtime.arguments import Axis, Quality, kernel_input, thread_count
 from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.forks import ForkSafeLock
+from bvh.runtime.memory import aligned
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.simd import WIDTH
 from bvh.scene.files.saved_scenes import scene_of
@@ -58,8 +59,8 @@ def load(
 ) -> BVH | Scene:  # fmt: skip
     """Return the tree or scene of a file that was saved; see `bvh.load`.
 
-    With `mmap`, the file is mapped instead of read; `verify` checks its content against digests
-    and for soundness; `audit` also validates each tree.
+    With `mmap`, the file `path` is mapped instead of read; `verify` checks its content against
+    digests and for soundness, by `threads` threads; `audit` also validates each tree.
     """
     workers, name = thread_count(threads), os.fspath(path)
     with prefixed(name), opened(name) as file:
@@ -78,23 +79,25 @@ def loaded_from(name: str, content: NDArray[np.uint8]) -> BVH | Scene:
     """Return the tree or scene in `content`, the mapped file `name` or a part of that file."""
     with prefixed(name):
         header = _header_of(content[:HEADER_SIZE].tobytes(), len(content))
-        return _loaded(name, header, content, thread_count(None), True, True)[0]
+        return _loaded(name, header, content, thread_count(None), mmap=True, verify=True)[0]
 
 
 def _header_of(start: bytes, size: int) -> AnyHeader:
-    """Return the checked header, at the `start` of a file of `size` bytes, of a scene or tree."""
-    of_scene = start.startswith(file_formats.SCENE_MAGIC)
-    return (file_formats.unpacked_scene if of_scene else file_formats.unpacked)(start, size)
+    """Return the checked header of a scene or tree: `start` of a file of `size` bytes."""
+    is_scene = start.startswith(file_formats.SCENE_MAGIC)
+    return (file_formats.unpacked_scene if is_scene else file_formats.unpacked)(start, size)
 
 
 def _loaded(
     name: str, header: AnyHeader, content: NDArray[np.uint8], workers: int, mmap: bool, verify: bool
 ) -> tuple[BVH | Scene, list[BVH]]:
-    """Return the tree or scene in a file, given its checked header and its bytes, and all trees.
+    """Return (the tree or scene in a file, all trees in it).
 
-    Errors begin with `name`; `mmap` tells whether the bytes are mapped, `verify` whether to check.
+    `name` is the file in errors, `header` its checked header and `content` its bytes, which are
+    mapped if `mmap`. If `verify`, `workers` threads check them; mapped trees, at their first use.
     """
     trees: list[BVH] = []
+    # The header of the file, and those of the trees in a scene.
     headers = [content[:HEADER_SIZE].tobytes()]
 
     def tree_of(header: file_formats.TreeHeader, content: NDArray[np.uint8]) -> BVH:
@@ -201,7 +204,7 @@ def is_saved(path: str | os.PathLike[str]) -> bool:
 
 @contextlib.contextmanager
 def prefixed(prefix: str) -> Iterator[None]:
-    """Begin the message of a ValueError with a prefix, such as the file's name, once."""
+    """Begin the message of a ValueError with a prefix (a file's name), unless it does already."""
     try:
         yield
     except ValueError as error:
@@ -224,23 +227,26 @@ def _read(file: FileIO, start: bytes, size: int) -> NDArray[np.uint8]:
 
 def _is_cut_off(content: Any) -> bool:
     """Return whether a mapped file has become shorter than its map."""
-    # The base of all views is the map, whose `size` is that of the file now.
+    # The base of all views is the map: len() is what was mapped, `size()` that of the file now.
     while isinstance(content, np.ndarray):
         content = content.base
     return isinstance(content, mmap_module.mmap) and content.size() < len(content)
 
 
 def _mapped(content: Any) -> MappedFile | None:
-    """Return the file, and the place in it, of a saved tree or scene; None if it is not mapped."""
-    part = content
-    while isinstance(content.base, np.ndarray):
-        content = content.base
-    if not isinstance(content, np.memmap) or content.filename is None or content.offset:
+    """Return the file, and the place in it, of `content`, the bytes of a saved tree or scene.
+
+    None unless they are a view of a map that begins where its file does.
+    """
+    whole = content
+    while isinstance(whole.base, np.ndarray):
+        whole = whole.base
+    if not isinstance(whole, np.memmap) or whole.filename is None or whole.offset:
         return None
-    path = os.path.abspath(str(content.filename))
+    path = os.path.abspath(str(whole.filename))
     # A header ends with its digest.
-    checksum = part[HEADER_SIZE - DIGEST_SIZE : HEADER_SIZE].tobytes().hex()
-    return MappedFile(path, content, part.ctypes.data - content.ctypes.data, checksum)
+    checksum = content[HEADER_SIZE - DIGEST_SIZE : HEADER_SIZE].tobytes().hex()
+    return MappedFile(path, whole, content.ctypes.data - whole.ctypes.data, checksum)
 
 
 @dataclass
@@ -254,7 +260,10 @@ class _SavedTree:
     flaw: str = ""  # the error of a mapped tree that is not valid, once known
 
     def fill(self, tree: TreeBase, verify: bool) -> None:
-        """Set a tree's arrays from the file, checked if `verify`; for another WIDTH, rebuild it."""
+        """Set the arrays of `tree` from the file, checked if `verify`.
+
+        If the file was saved for vectors of another width, the tree is built from its primitives.
+        """
         header, kind = self.header, CLASSES[self.header.kind]
         entries = file_formats.entries_of(header)
         assert len(self.content) == end_of(entries)
@@ -285,7 +294,9 @@ class _SavedTree:
                 face_ids = None if face_ids is None else face_ids.copy()
                 bits = None if bits is None else bits.copy()
                 lanes = np.int16 if header.compact else np.float32
-                arrays, tree._bounds = build(primitives, header.quality, self.threads, None, lanes)
+                arrays, tree._bounds = build(
+                    primitives, header.quality, self.threads, progress=None, lanes=lanes
+                )
         tree._face_ids = None if face_ids is None else kernel_input(face_ids)
         tree._set_arrays(arrays)
         tree._set_groups(None if bits is None else kernel_input(bits))
@@ -308,7 +319,7 @@ class _SavedTree:
 
 
 def _tree(saved: _SavedTree, mmap: bool, verify: bool) -> BVH:
-    """Return the tree of a file; if mapped and to be verified, it gets arrays at its first use."""
+    """Return the tree of a file; if `mmap` and `verify`, it gets checked arrays when first used."""
     tree: BVH = object.__new__(BVH)
     header = saved.header
     tree._bounds = kernel_input(np.array(header.bounds).reshape(2, 3))

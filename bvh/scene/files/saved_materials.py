@@ -31,7 +31,8 @@ MODES = ("1", "L", "LA", "I;16", "P", "RGB", "RGBA")
 
 
 def packed_materials(materials: list[Material]) -> bytes:
-    """Return materials as bytes, in the layout described above."""
+    """Return materials as bytes: sizes of images, a record a material, images as PNG, colours."""
+    # The number of each image by its id(): 1 for the first, 0 for one that cannot be saved.
     numbers: dict[int, int] = {}
     images: list[bytes] = []
     records, colours = [], []
@@ -44,6 +45,7 @@ def packed_materials(materials: list[Material]) -> bytes:
         both = material.vertex_colors, material.face_colors
         given = [array is not None for array in both]
         factor = np.clip(material.factor, 0.0, 1.0)
+        # A zero byte follows the three flags.
         records.append(_RECORD.pack(*factor, material.linear, *given, 0, numbers.get(id(image), 0)))
         colours += [np.asarray(array, np.uint8).tobytes() for array in both if array is not None]
     sizes = struct.pack(f"<I{len(images)}Q", len(images), *map(len, images))
@@ -51,7 +53,10 @@ def packed_materials(materials: list[Material]) -> bytes:
 
 
 def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -> list[Material]:
-    """Return the checked materials in `data`; `counts` has (vertices, faces) of each mesh."""
+    """Return the checked materials in `data`, the bytes that `packed_materials` returned.
+
+    `counts` has the numbers (vertices, faces) of the mesh of each material, for its colours.
+    """
     end = 0
 
     def taken(size: int) -> NDArray[np.uint8]:
@@ -65,9 +70,11 @@ def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -
     image_count = int.from_bytes(taken(4).tobytes(), "little")
     sizes = taken(8 * image_count).view("<u8")
     records = [_RECORD.unpack(taken(_RECORD.size).tobytes()) for _ in counts]
-    # An opened image takes twenty times the memory of a small file, so unused ones are refused.
+    # A record ends with the number of the image, 0 for none. An opened image takes twenty times the
+    # memory of a small file, so unused ones are refused.
     if len({record[-1] for record in records} - {0}) < image_count:
         raise ValueError("is not valid: an image is not used")
+    # Image 0 is none.
     images = [None, *(_image(taken(size)) for size in sizes.tolist())]
     found = []
     for (*factor, linear, vertices, faces, zero, image), rows in zip(records, counts, strict=True):
@@ -99,7 +106,7 @@ def _png(image: Any) -> bytes:
 
 
 def _image(data: NDArray[np.uint8]) -> Any:
-    """Return an image whose header has been checked; None without Pillow."""
+    """Return the image in the bytes `data`, PNG, not decoded but checked; None without Pillow."""
     try:
         from PIL import Image
     except ImportError:

@@ -34,7 +34,7 @@ CHUNK = 4096
 
 
 def save_scene(scene: SceneContent, path: str | os.PathLike[str], threads: int) -> None:
-    """Write a scene to a file (see `Scene.save`)."""
+    """Write a scene to a file (see `Scene.save`); `threads` threads compute digests."""
     parts = nested_scenes(scene)
     children = {id(child): child for part in parts for child in part._instances.children}
     trees = [child for child in children.values() if isinstance(child, TreeBase)]
@@ -69,9 +69,10 @@ def save_scene(scene: SceneContent, path: str | os.PathLike[str], threads: int) 
 def _instance_tables(
     parts: list[InstanceHolder], trees: list[TreeBase], materials: list[Material]
 ) -> dict[str, Any]:
-    """Return the columns of the instances of all scenes, one scene after another, by name.
+    """Return the columns of the instances of all scenes `parts`, one after another, by name.
 
-    "text" has the names, and after these all `materials`. `parts` are the scenes.
+    "text" has the bytes of the names, of which "lengths" is the number, and then all `materials`.
+    `trees` are the trees of all scenes, in the order of the file.
     """
     # In a file, a child is k for tree k, or ~k for scene k, which is below 0.
     codes = {id(tree): k for k, tree in enumerate(trees)}
@@ -95,7 +96,7 @@ def _instance_tables(
 
 
 def _joined(arrays: Any, width: int) -> NDArray[np.float64]:
-    """Return the rows of all arrays (n, width) that are not None, one array after another."""
+    """Return the rows of all `arrays`, (n, width) or None, one array after another."""
     return np.concatenate([np.empty((0, width)), *(array for array in arrays if array is not None)])
 
 
@@ -104,7 +105,11 @@ def scene_of(
     tree_of: Callable[[file_formats.TreeHeader, NDArray[np.uint8]], TreeBase],
     new_scene: Callable[[], AnyScene], threads: int,
 ) -> AnyScene:  # fmt: skip
-    """Return the scene of a file; `tree_of` makes a tree from header and bytes, after checks."""
+    """Return the scene of a file; ValueError if its tables or the headers of its trees are wrong.
+
+    `header` is its checked header, and `content` its bytes, whose tables `threads` threads check.
+    `tree_of` makes a tree from its header and bytes, and `new_scene` an empty scene.
+    """
     tables = read_arrays(content, file_formats.tables_of(header), header.digests, threads)
     _check_counts(tables, header)
     _check_instances(tables, header)
@@ -118,7 +123,7 @@ def scene_of(
 
 
 def _refuse(bad: Any, what: str) -> None:
-    """Raise a ValueError that says `what` if `bad` is True, or has a True if it is an array."""
+    """Raise a ValueError that says `what` if `bad`, a truth value or an array of these, is true."""
     if np.any(bad):
         raise ValueError(f"is not valid: {what}")
 
@@ -189,7 +194,7 @@ def _names(tables: Tables) -> list[str | None]:
 
 
 def _attributes(tables: Tables, headers: list[file_formats.TreeHeader]) -> list[Attributes]:
-    """Return the attributes of each tree, given their headers; ValueError if they do not fit."""
+    """Return the attributes of each tree, given trees' headers; ValueError if they do not fit."""
     counts = np.array([header.points for header in headers], np.int64)
     is_mesh = np.array([header.kind == Triangles.__name__.lower() for header in headers], np.bool_)
     # Vertex normals, texture coordinates and materials, each with one entry a tree.
@@ -226,7 +231,8 @@ def _assembled(
 ) -> AnyScene:  # fmt: skip
     """Return the outermost scene, which is the last one in the file, after those nested in it.
 
-    `names` are those of instances, `attributes` those of trees; `new_scene` makes an empty scene.
+    `names` are those of all instances, `attributes` those of `trees`; `new_scene` makes an empty
+    scene. A child in "children" is the index of a tree, or ~k, below 0, for scene k.
     """
     scenes: list[AnyScene] = []
     total, end = len(tables["scenes"]), 0

@@ -15,7 +15,8 @@ from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.answers.clearances import Clearances
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.jit import warms
-from bvh.runtime.threads import Progress, Shelf, share_long
+from bvh.runtime.memory import Shelf
+from bvh.runtime.threads import Progress, share_long
 from bvh.scene import instance_pairs
 from bvh.scene.scene_view import SceneView
 from bvh.scene.table import IDENTITY
@@ -59,7 +60,9 @@ def candidates(
     """
     first = instance_pairs.side_of(view)
     second = first if content is view else instance_pairs.side_of(content)
-    rows, rows2 = instance_pairs.near_leaves(view, first, second, None, threads, reach)
+    rows, rows2 = instance_pairs.near_leaves(
+        view, first, second, transform=None, threads=threads, reach=reach
+    )
     owner, owner2 = view.owners[rows].astype(np.int64), content.owners[rows2].astype(np.int64)
     boxes, others = first.boxes[rows], second.boxes[rows2]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -78,7 +81,10 @@ def candidates(
     # A pair of instances begins where the ids change. The row appended to the ids gives the end.
     begins = np.flatnonzero(np.diff(owners, axis=0, prepend=-1, append=-2).any(axis=1))
     motions = instance_pairs.motions_of(first, second)
-    job = instance_pairs.PairJob(first, second, False, rows[order], rows2[order], motions)
+    rows, rows2 = rows[order], rows2[order]
+    job = instance_pairs.PairJob(
+        first, second, itself=False, rows=rows, rows2=rows2, motions=motions
+    )
     return NearbyLeaves(job, owners, begins, nearest[order])
 
 
@@ -92,7 +98,10 @@ class _RoundPairs(NamedTuple):
 def _round_pairs(
     view: SceneView, content: SceneView, job: instance_pairs.PairJob
 ) -> _RoundPairs | None:
-    """Return the pairs of leaves with spheres or capsules; None if there are none."""
+    """Return which pairs of leaves have spheres or capsules; None if no pair does.
+
+    `job` has the pairs of leaves of `view` and `content`.
+    """
     if view.plain and content.plain:
         return None
     flags = view.round_trees[job.first.tree_of[job.rows]]
@@ -126,7 +135,8 @@ def _by_subtrees(
     `touching`, a flag for each pair of instances. A contact copies ``enough[1]`` to ``enough[0]``;
     the search stops once ``enough[0]`` or ``cancel[0]`` is not 0.
     """
-    # The pair of instances of each pair of leaves, and the most tasks of one pair of leaves.
+    # `group_of` has the pair of instances of each pair of leaves. One pair of leaves has up to
+    # `most` tasks, for which a search needs room.
     job, group_of, most = nearby.job, nearby.instances, int(np.bincount(which).max())
     shelf = Shelf(lambda: meeting_pairs.new_pair_search(most))
 
@@ -145,7 +155,10 @@ def _by_subtrees(
 
 
 def _by_leaves(nearby: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, cancel: Ids) -> Work:
-    """Return a function like that of `_by_subtrees`; a task is a pair of leaves."""
+    """Return a function for `share_long` that searches for contacts; a task is a pair of leaves.
+
+    It sets `touching`, and stops by `enough` and `cancel`, as that of `_by_subtrees` does.
+    """
     job = nearby.job
     trees, trees2 = job.first.tree_of[job.rows], job.second.tree_of[job.rows2]
     # `job` keeps the trees at these addresses alive.
@@ -180,12 +193,12 @@ def find_touching(
     view: SceneView, content: SceneView, ignored: Rows, threads: int,
     progress: Progress | None = None, only_one: bool = False,
 ) -> Ids:  # fmt: skip
-    """Return the ids of pairs of instances that touch, (m, 2), ascending.
+    """Return the ids (m, 2), ascending, of pairs of instances of `view` and `content` that touch.
 
-    If `only_one`, the search stops at the first contact that is found, so that not all pairs are
-    returned. Arguments are as in `candidates`.
+    `content` is `view` for pairs within a scene, and `ignored` as in `candidates`. If `only_one`,
+    the search stops at the first contact that is found, so that not all pairs are returned.
     """
-    nearby = candidates(view, content, ignored, 0.0, threads)
+    nearby = candidates(view, content, ignored, reach=0.0, threads=threads)
     pairs = nearby.owners[nearby.begins[:-1]].astype(np.int32)
     touching = np.zeros(len(pairs), np.bool_)
     # Searches stop once enough[0] is not 0; a contact sets it to enough[1].
@@ -214,10 +227,11 @@ def _touch_rounds(
 
     `touching` has a flag for each pair of instances. If `only_one`, stop at the first contact.
     """
+    # The pair of instances of each pair of leaves.
     job, group_of = nearby.job, nearby.instances
     for k in np.flatnonzero(rounds.flags).tolist():
         leaves = int(job.rows[k]), int(job.rows2[k])
-        if not touching[group_of[k]] and rounds.instances.nearest(*leaves, 0.0):
+        if not touching[group_of[k]] and rounds.instances.nearest(*leaves, limit=0.0):
             touching[group_of[k]] = True
             if only_one:
                 return
@@ -238,7 +252,8 @@ def _measure(
 ) -> _NearestFaces | None:  # fmt: skip
     """Return the nearest faces of pair `k` of leaves if nearer than `nearest`, else `nearest`.
 
-    Only distances up to `limit` are found, and none once ``cancel[0]`` is not 0.
+    Only distances up to `limit` are found, and none once ``cancel[0]`` is not 0. `rounds` has the
+    pairs of leaves with spheres or capsules, if any, whose nearest shapes count as faces.
     """
     # Imported here, as collisions do not need its many kernels.
     from bvh.queries.batches.distance_batches import find_closest_pair
@@ -251,12 +266,14 @@ def _measure(
             return nearest
         distance, (prim, prim2), position = parts
     else:
+        first, second = instance_pairs.trees_of(job, k)
         maps = job.first.maps[leaf], job.second.maps[leaf2]
-        near = find_closest_pair(*instance_pairs.trees_of(job, k), maps, None, limit, cancel=cancel)
+        near = find_closest_pair(first, second, maps, max_distance=limit, cancel=cancel)
         (prim, prim2), distance, position = near.prim_id.tolist(), near.distance, near.position
         if prim < 0 or (cancel is not None and cancel[0]):
             return nearest
     new = _NearestFaces(float(distance), (leaf, prim, leaf2, prim2), position)
+    # Compared by distance, then by leaves and faces.
     return new if nearest is None or new[:2] < nearest[:2] else nearest
 
 
@@ -264,9 +281,10 @@ def find_clearances(
     view: SceneView, content: SceneView, ignored: Rows, max_distance: float, threads: int,
     progress: Progress | None = None,
 ) -> Clearances:  # fmt: skip
-    """Return the clearances between the instances of two scenes, or within one scene.
+    """Return the clearances of the pairs of an instance of `view` and one of `content`.
 
-    Arguments are as in `candidates`; pairs farther apart than `max_distance` are left out.
+    `content` is `view` for pairs within a scene, and `ignored` as in `candidates`. Pairs farther
+    apart than `max_distance` are left out.
     """
     nearby = candidates(view, content, ignored, max_distance, threads)
     count = len(nearby.begins) - 1
@@ -293,9 +311,10 @@ def find_clearances(
 
 
 def find_closest(view: SceneView, content: SceneView, ignored: Rows, threads: int) -> Clearances:
-    """Return the clearance of the two nearest instances, or none; arguments are as in `candidates`.
+    """Return the clearance of the nearest pair of an instance of `view` and one of `content`.
 
-    Only pairs of leaves within a reach are measured, which grows until a pair of faces is found.
+    It has no row if there is no pair; `ignored` is as in `candidates`. Only pairs of leaves within
+    a reach are measured, which grows until a pair of faces within it is found.
     """
     bounds = np.concatenate([view.tlas.bounds, content.tlas.bounds])
     with np.errstate(over="ignore"):
@@ -327,7 +346,7 @@ def find_closest(view: SceneView, content: SceneView, ignored: Rows, threads: in
 
 
 def _clearances(owners: Rows, nearest: list[_NearestFaces]) -> Clearances:
-    """Return the clearances of pairs of instances, given by ids (n, 2) and their nearest faces."""
+    """Return the clearances of n pairs of instances: ids `owners` (n, 2), and nearest faces."""
     faces = np.array([each.faces for each in nearest], np.int32).reshape(-1, 2, 2)
     leaf, prim = (np.ascontiguousarray(faces[:, :, k]) for k in range(2))
     distance = np.array([each.distance for each in nearest], np.float64)

@@ -25,13 +25,11 @@ NOWHERE = np.full((2, 3), nan)
 
 
 class InstanceSolids:
-    """A scene's instances as solids in world coordinates; the argument `owner` is an instance's id.
-
-    `tree(owner)` returns a tree over the mesh of an instance, which is built by the first call.
-    """
+    """A scene's instances as solids in world coordinates; an `owner` is the id of an instance."""
 
     def __init__(self, view: SceneView) -> None:
         self.view = view
+        # `tree(owner)` returns a tree over the mesh of an instance, built by the first call.
         self.tree = cache(self._tree)
 
     def leaves(self, owner: int) -> list[int]:
@@ -100,7 +98,11 @@ def near_instances(view: SceneView, ignored: Rows, reach: float, threads: int) -
 def find_relations(
     view: SceneView, ignored: Rows, margin: float, threads: int, progress: Progress | None = None
 ) -> ScenePairs:
-    """Return the pairs of instances that are not disjoint, with relations; see `near_instances`."""
+    """Return how a scene's instances are related as solids: the pairs that are not disjoint.
+
+    `ignored` is as in `near_instances`; solids at most `margin` apart are "touching". ValueError if
+    an instance whose box is within `margin` of that of another is no solid.
+    """
     pairs, solids = near_instances(view, ignored, margin, threads), InstanceSolids(view)
     answers = []
     for k, (a, b) in enumerate(pairs.tolist()):
@@ -178,13 +180,13 @@ def _state_of(solids: InstanceSolids, owner: int) -> _State:
         try:
             solids.solid("interferences", owner)
         except ValueError as error:
-            return _State(-1, False, str(error))
-        return _State(0, True, None)
+            return _State(open_edges=-1, oriented=False, flaw=str(error))
+        return _State(open_edges=0, oriented=True, flaw=None)
     for leaf in solids.leaves(owner):
         primitives = view.trees[view.tree_of[leaf]].primitives
         if not isinstance(primitives, Triangles):
             kind = type(primitives).__name__.lower()
-            return _State(-1, False, f"instance {owner} is over {kind}")
+            return _State(open_edges=-1, oriented=False, flaw=f"instance {owner} is over {kind}")
     tree = solids.tree(owner)
     count = 0 if tree.is_closed else len(tree.open_edges())
     flaw = f"instance {owner} has {number_of(count, 'open edges')}" if count else None
@@ -199,7 +201,8 @@ def _row_of(
 ) -> _Row | None:  # fmt: skip
     """Return the row of two instances; None if they are farther apart than `margin`.
 
-    `pair` has the ids of the instances, and `states` which of them are solids.
+    `pair` has the ids of the instances, and `states` which of them are solids. The columns of a row
+    are relation, volume, depth, distance, position and note, NaN where nothing is measured.
     """
     flaws = "; ".join(state.flaw for state in states if state.flaw)
     if min(state.open_edges for state in states) < 0:
@@ -230,7 +233,8 @@ def _row_of(
     if relation == "equal":
         note = f"the same solid twice; {note}".strip("; ")
     deep = first.penetration(second, threads=threads)
-    # The deepest point, and the nearest one on the other surface: of the first instance first.
+    # The deepest point, and the nearest one on the other surface. `own` says that the deepest is of
+    # the first instance, whose point comes first.
     ends = deep.point, deep.point + deep.depth * deep.direction
     position = np.array(ends if deep.own else ends[::-1])
     return _Row(str(relation), volume, float(deep.depth), 0.0, position, note)
@@ -241,7 +245,8 @@ def _round_row(
 ) -> _Row | None:
     """Return the row of two instances, one or both a sphere or capsule; None if disjoint.
 
-    Volume and depth are not measured. `flaws` says why an instance is no solid, if one is none.
+    The columns are relation, volume, depth, distance, position and note; of these, volume and depth
+    are not measured. `pair` has the ids, and `flaws` says why an instance is no solid, if so.
     """
     try:
         first, second = (solids.solid("interferences", owner) for owner in pair)

@@ -103,6 +103,7 @@ class RoundInstances:
     """
 
     def __init__(self, view: SceneView, other: SceneView) -> None:
+        """Compare leaves of `view`, side 0, with leaves of `other`, side 1."""
         self._views = view, other
         # By (side, leaf), once computed: the shapes, and the search among the boxes around them.
         self._shapes: dict[tuple[int, int], Parts] = {}
@@ -118,13 +119,14 @@ class RoundInstances:
         trees = [self._axes_or_faces(side, leaves[side]) for side in (0, 1)]
         maps = [view.maps[k] for view, k in zip(self._views, leaves, strict=True)]
         reach = (limit + most) * (1.0 + SLACK)
-        near = find_closest_pair(trees[0], trees[1], (maps[0], maps[1]), None, reach)
+        near = find_closest_pair(trees[0], trees[1], (maps[0], maps[1]), max_distance=reach)
         if near.prim_id[0] < 0:
             return None
         pair = self.pairs_of(leaf, leaf2, near.prim_id[None].astype(np.int64))
         gaps = pair.gaps()
         same_radii = all((each == each[0]).all() for each in radii)
-        # Then the pair of the nearest axes may not have the least gap: compare all near pairs.
+        # With several radii, or where shapes may touch, the pair of the nearest axes may not have
+        # the least gap, of which gaps[0, 1] is an upper bound: compare all pairs within that.
         if not same_radii or not near.distance * (1.0 - SLACK) > most:
             within = min(limit, float(gaps[0, 1])) * (1.0 + SLACK)
             pair = self._within(leaves, 0 if is_round[0] else 1, within)
@@ -137,18 +139,20 @@ class RoundInstances:
         If `itself`, both are the same leaf, and each pair counts once, the lower part first.
         """
         side = 0 if self.is_round(0, leaf) else 1
-        near = self._within((leaf, leaf2), side, 0.0)
+        near = self._within((leaf, leaf2), side, reach=0.0)
         if itself:
             once = np.less(*near.ids)
             near = near._replace(rows=near.rows[once], rows2=near.rows2[once])
         touch = np.zeros(len(near.rows), np.bool_)
         for begin in range(0, len(touch), AT_ONCE):
+            # Lower and upper bounds of the gaps.
             low, high = near.gaps(begin, begin + AT_ONCE)[:, :2].T
             touch[begin : begin + AT_ONCE] = high == 0.0
             # Where 0 is between the bounds, the exact gap decides.
             for k in np.flatnonzero((low == 0.0) & (high > 0.0)).tolist():
                 touch[begin + k] = near.exact_gap(begin + k) == 0.0
         first, second = (ids[touch] for ids in near.ids)
+        # Both ids in one number, to sort pairs by the first, then by the second.
         keys = np.sort(first << 32 | second)
         return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
 
@@ -178,8 +182,8 @@ class RoundInstances:
             # `bounds` returns lower corners, upper corners, and which shapes are valid.
             ids = np.flatnonzero(shape.bounds(primitives.points)[2])
             points = shape.instances(primitives.points[ids], view.maps[leaf])
-            boxes = np.hstack(shape.bounds(points)[:2])
-            self._shapes[key] = Parts(ids, axes_of(points), points[:, -1].copy(), boxes)
+            boxes, radii = np.hstack(shape.bounds(points)[:2]), points[:, -1].copy()
+            self._shapes[key] = Parts(ids, axes_of(points), radii, boxes)
         return self._shapes[key]
 
     def _search(self, side: int, leaf: int) -> RegionSearch:
@@ -203,6 +207,7 @@ class RoundInstances:
         view = self._views[side]
         points, faces = view.trees[view.tree_of[leaf]].primitives
         corners = moved(points[faces[ids]].reshape(-1, 3), view.maps[leaf])
+        # Faces have the radius 0, and need no boxes.
         return Parts(ids, corners.reshape(-1, 3, 3), np.zeros(len(ids)), np.empty((len(ids), 6)))
 
     def _within(self, leaves: tuple[int, int], side: int, reach: float) -> PartPairs:
@@ -220,7 +225,7 @@ class RoundInstances:
         # Nothing is outside the bounds; clipped to them, all corners are finite.
         low, high = np.maximum(low, search.bounds[0]), np.minimum(high, search.bounds[1])
         regions = BoxRegions(kernel_input(low), kernel_input(high))
-        offsets, codes = find_regions(search, regions, len(low), 1, None)
+        offsets, codes = find_regions(search, regions, len(low), threads=1, progress=None)
         prims, shape_rows = codes & PRIM_MASK, np.repeat(np.arange(len(low)), np.diff(offsets))
         if self.is_round(other, leaf):
             # The search is among the boxes of `_parts`, so the ids are rows of these parts.
@@ -250,10 +255,12 @@ def _tree_over_axes(arrays: TreeArrays) -> TreeArrays:
     if cached is None:
         shapes: Any = arrays.primitives
         corners = axes_of(shapes.points)
-        corners[~shape_of(shapes).bounds(shapes.points)[2]] = np.nan
+        _, _, is_valid = shape_of(shapes).bounds(shapes.points)
+        corners[~is_valid] = np.nan
         faces = np.arange(3 * len(corners), dtype=np.int32).reshape(-1, 3)
         axes = frozen_primitives(Triangles(corners.reshape(-1, 3), faces))
-        cached = vars(arrays).setdefault("_axes", build(axes, "medium", 1, None)[0])
+        tree, _ = build(axes, "medium", threads=1, progress=None)
+        cached = vars(arrays).setdefault("_axes", tree)
     return cached
 
 
@@ -268,7 +275,7 @@ def _hidden(arrays: TreeArrays) -> Ids:
 def least_gap(pairs: PartPairs, gaps: Reals, limit: float) -> Nearest | None:
     """Return the pair with the least gap, and of equal gaps the lowest ids; None above the limit.
 
-    `gaps` is the result of `PartPairs.gaps` for all pairs.
+    `gaps` is the result of `PartPairs.gaps` for all pairs: it begins with lower and upper bounds.
     """
     low, high, (first, second) = gaps[:, 0], gaps[:, 1], pairs.ids
     rows = np.flatnonzero(low <= min(float(high.min(initial=np.inf)), limit))
@@ -292,8 +299,9 @@ def least_gap(pairs: PartPairs, gaps: Reals, limit: float) -> Nearest | None:
 def _positions(first: Parts, second: Parts, gap: Reals) -> Reals:
     """Return the points (2, 3) on the surfaces of two parts that are nearest to each other.
 
-    `first` and `second` have one part each, and `gap` is the row of `PartPairs.gaps` for both.
-    Where the surfaces cross, the points are between the nearest points of the axes.
+    `first` and `second` have one part each, and `gap` is the row of `PartPairs.gaps` for both: two
+    bounds, the nearest points x and y of the axes, and the direction from y to x. Where the
+    surfaces cross, the result is between x and y.
     """
     x, y, direction = gap[2:5], gap[5:8], gap[8:11]
     r, s = float(first.radii[0]), float(second.radii[0])

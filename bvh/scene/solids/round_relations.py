@@ -81,7 +81,9 @@ def round_of(query: str, name: str, shapes: Any, transform: Reals) -> Round:
     `query` needs one, and calls the shapes `name`.
     """
     shape = shape_of(shapes)
-    points = shape.instances(shapes.points[shape.bounds(shapes.points)[2]], transform)
+    _, _, is_valid = shape.bounds(shapes.points)
+    points = shape.instances(shapes.points[is_valid], transform)
+    # The last column is the radius.
     if len(points) != 1 or points[0, -1] == 0.0:
         kind = type(shapes).__name__.lower()
         held = number_of(len(points), kind) if len(points) != 1 else "the radius 0"
@@ -118,6 +120,7 @@ def _parts_of(solid: Solid) -> Parts:
 
     ValueError if the mesh crosses itself.
     """
+    # Boxes of parts are not used here.
     if isinstance(solid, Round):
         radius, boxes = np.array([solid.radius]), np.empty((1, 6))
         return Parts(np.zeros(1, np.int64), solid.axis[None], radius, boxes)
@@ -127,24 +130,28 @@ def _parts_of(solid: Solid) -> Parts:
             "relations to spheres and capsules need meshes that do not cross themselves, but "
             f"{number_of(len(surface.own_pairs), 'pairs')} of faces overlap, see self_overlaps"
         )
+    # Equal faces cancel each other in pairs: they bound nothing.
     finite = np.isfinite(surface.corners).all(axis=(1, 2))
     ids = np.flatnonzero(finite & ~surface.cancelled)
     return Parts(ids, surface.corners[ids], np.zeros(len(ids)), np.empty((len(ids), 6)))
 
 
 def _relation_of_rounds(first: Round, second: Round) -> str:
-    """Return the exact relation of two balls or capsules."""
+    """Return the exact relation of two balls or capsules, of the first to the second."""
     # Integers: the axes p, q and the radii r, s, all times one power of two.
     rows, _ = scaled([*first.axis, *second.axis, [first.radius], [second.radius]])
     p, q, (r,), (s,) = rows[:3], rows[3:6], *rows[6:]
-    # The squared distance of the axes is n / d. One solid is in the other if both ends of its axis
-    # are within the difference of the radii from the other axis: distances from a segment are
-    # convex, so that no other point of the axis is farther away.
+
+    def is_near(a: Any, b: Any, reach: int) -> bool:
+        """Return whether all of axis a is within `reach`, if that is 0 or more, of axis b."""
+        # Its ends suffice, as distances from a segment are convex. Squared distances are m / e.
+        squares = (square_to_edge(end, *b[:2]) for end in a[:2])
+        return reach >= 0 and all(m <= reach**2 * e for m, e in squares)
+
+    # A solid is in another one if its axis is within the difference of the radii of the other axis.
+    inside, around = is_near(p, q, s - r), is_near(q, p, r - s)
+    # The squared distance of the axes is n / d.
     n, d = square_between(p, q)
-    inside, around = (
-        more >= 0 and all(m <= more**2 * e for m, e in (square_to_edge(x, *b[:2]) for x in a[:2]))
-        for a, b, more in ((p, q, s - r), (q, p, r - s))
-    )
     if inside and around:
         return "equal"
     if n > (r + s) ** 2 * d:
@@ -175,9 +182,10 @@ def _relation_to_mesh(solid: Round, mesh: BVH) -> str:
 
 
 def _side_of(solid: Round, corners: Reals) -> int:
-    """Return the sign, -1, 0 or 1, of a face's distance from the axis less the radius."""
+    """Return the sign of (distance of the face `corners`, (3, 3), from the axis) - radius."""
     rows, _ = scaled([*solid.axis, *corners, [solid.radius]])
     axis, face, (r,) = rows[:3], rows[3:6], rows[6]
+    # The squared distance is n / d, in integers; it is 0 where the axis pierces the face.
     n, d = (0, 1) if pierces(axis, face) else square_between(axis, face)
     return (n > r * r * d) - (n < r * r * d)
 

@@ -35,7 +35,7 @@ def distances(
     tree: TreeBase, other: TreeBase, transform: ArrayLike | None, max_distance: ArrayLike,
     hint: Any, threads: int | None, progress: ProgressLike | None,
 ) -> Clearances:  # fmt: skip
-    """Return the result of `BVH.distance_to` for its arguments; the hint is only checked."""
+    """Return ``tree.distance_to(other, ...)`` for these arguments; the hint is only checked."""
     maps, limits = maps_of(other, transform), lengths("max_distance", max_distance)
     hints = hint_pairs(hint, tree._arrays, other._arrays)
     shape = common_shape(transform=maps.shape[:-2], max_distance=limits.shape, hint=hints.shape)
@@ -74,8 +74,10 @@ def leaf_contacts(
 
     Pair k is the leaf rows[k] of `view` and rows2[k] of `content`: a scene, or a tree that
     `transform` moves. If `itself`, both are one scene, and pairs of parts of one leaf count once.
-    Return flags (n,) of the pairs of leaves that were not searched, having none, and for each of
-    the others the codes ``leaf << 32 | id`` of the parts that meet, (m, 2).
+
+    Return (flags (n,), codes): the flags are True for pairs of leaves without spheres and capsules,
+    which are not searched. For each other pair, `codes` has the pairs (m, 2) of parts that meet,
+    each as ``leaf << 32 | id``.
     """
     if isinstance(content, TreeBase):
         first, maps = np.zeros(1, np.int32), maps_of(content, transform)[None]
@@ -106,8 +108,8 @@ def maps_of(other: TreeBase, transform: ArrayLike | None) -> Reals:
 
 def _view_of(tree: TreeBase, other: TreeBase, moved: Reals) -> SceneView:
     """Return a scene of two trees, the second under the map `moved`, (3, 4)."""
-    two = np.arange(2, dtype=np.int32)
-    return SceneView([tree, other], two, np.stack([IDENTITY, moved]), np.ones(2, np.uint32), two)
+    two, masks = np.arange(2, dtype=np.int32), np.ones(2, np.uint32)
+    return SceneView([tree, other], two, np.stack([IDENTITY, moved]), masks, owners=two)
 
 
 def _find_nearest(
@@ -116,7 +118,7 @@ def _find_nearest(
 ) -> tuple[Reals, Reals, NDArray[np.int32]]:  # fmt: skip
     """Return distances (n,), positions (n, 2, 3) and parts (n, 2) for n `maps` of the second tree.
 
-    Where the distance is above its limit, or that is below 0, they are infinite, NaN and -1.
+    They are infinite, NaN and -1 where the distance is above the limit in `limits` (n,).
     """
     count = len(maps)
     distance, position = np.full(count, math.inf), np.full((count, 2, 3), np.nan)

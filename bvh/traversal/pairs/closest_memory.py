@@ -85,20 +85,21 @@ class Closest(NamedTuple):
 
 
 def new_search_memory() -> SearchMemory:
-    """Return new arrays of a `ClosestSearch`, in the order of its fields, and their addresses."""
+    """Return new arrays of a `ClosestSearch`, and the table of their addresses."""
     search = ClosestSearch(
-        np.zeros(STATE_SIZE, np.int64), np.zeros(REALS), np.zeros(2 * SIDE_SIZE),
-        np.empty(PAIRS_STACK, np.int64), np.zeros(FLOATS, np.float32), np.zeros(FLOATS, np.float32),
-        np.empty(ROWS_SIZE, np.float32), np.empty(2 * MAX_LEAF_ROWS * WIDTH),
-        np.empty(MAX_LEAF_ROWS, np.int64), np.empty(WIDTH), np.empty(MAX_KEYS + WIDTH),
-        np.empty(MAX_KEYS + WIDTH, np.int64), np.empty(CAPACITY, np.int64), np.empty(CAPACITY),
-        np.empty(CAPACITY), np.empty((CAPACITY, 6, 3)),
+        state=np.zeros(STATE_SIZE, np.int64), reals=np.zeros(REALS), sides=np.zeros(2 * SIDE_SIZE),
+        stack=np.empty(PAIRS_STACK, np.int64), floats=np.zeros(FLOATS, np.float32),
+        floats2=np.zeros(FLOATS, np.float32), rows=np.empty(ROWS_SIZE, np.float32),
+        ends=np.empty(2 * MAX_LEAF_ROWS * WIDTH), masks=np.empty(MAX_LEAF_ROWS, np.int64),
+        spare=np.empty(WIDTH), keys=np.empty(MAX_KEYS + WIDTH),
+        names=np.empty(MAX_KEYS + WIDTH, np.int64), codes=np.empty(CAPACITY, np.int64),
+        lows=np.empty(CAPACITY), highs=np.empty(CAPACITY), corners=np.empty((CAPACITY, 6, 3)),
     )  # fmt: skip
     return SearchMemory(search, addresses(*search))
 
 
 def _pointer(like):
-    """Return a function (table, i): the address table[i] as a pointer to numbers like `like`."""
+    """Return a function of (table, i): the address table[i] as a pointer to the type of `like`."""
     return inlined(lambda table, i: pointer_to(peek(table, i), like))
 
 
@@ -107,7 +108,7 @@ _singles, _ints, _longs = map(_pointer, (tree_rows.F4, tree_rows.I4, tree_rows.I
 
 @inlined
 def search_at(table):
-    """Return a `ClosestSearch` of pointers; `table` has the addresses of its arrays, in order."""
+    """Return a `ClosestSearch` of pointers; `table` has an address for each field, in order."""
     return ClosestSearch(
         _longs(table, 0), doubles_at(table, 1), doubles_at(table, 2), _longs(table, 3),
         _singles(table, 4), _singles(table, 5), _singles(table, 6), doubles_at(table, 7),
@@ -118,5 +119,5 @@ def search_at(table):
 
 @inlined
 def found_at(table):
-    """Return a `Closest` of pointers; `table` has the addresses of its arrays, in order."""
+    """Return a `Closest` of pointers; `table` has an address for each field, in order."""
     return Closest(doubles_at(table, 0), doubles_at(table, 1), _ints(table, 2))

@@ -39,9 +39,10 @@ DESCENTS = 2
 def _test(task, code):
     """Test a pair of faces: store it as the contact if they touch, else as a candidate.
 
-    `code` is the first face's id times 2**32, plus the second's. A pair farther apart than the
-    bound BEST is dropped. After a contact, pairs that do not touch are dropped, too, and callers
-    test only pairs of lower codes, so that a new contact replaces the former.
+    `code` is the first face's id times 2**32, plus the second's. A pair farther apart than BEST,
+    the upper bound of the distance, is dropped, as is one with a vertex that is not finite. After a
+    contact, pairs that do not touch are dropped, too, and callers test only pairs of lower codes,
+    so that a new contact replaces the former.
     """
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
@@ -67,6 +68,7 @@ def _test(task, code):
     # Here there is no contact. A nearer pair also gives a better direction for bounds.
     if measured_pairs.lower_best(reals, high):
         _direct(task, direction)
+    # NaN: tested, but yet to be measured.
     measured_pairs.add_candidate(search, code, low, NAN)
     if peek(state, memory.COUNT) == memory.CAPACITY:
         measured_pairs.measure_candidates(task)
@@ -98,18 +100,19 @@ def _pair_at(task, i):
 def _test_collected(task):
     """Test the collected pairs of faces, nearest bounds first, while there is room for candidates.
 
-    state[LEFT] is the number of collected pairs; on return, of those that are left.
+    They are the first state[LEFT] items of search.keys and search.names; on return, those left.
     """
     # A pair that is surely apart becomes a candidate without a test, except the first one after
     # float32 lanes have lowered the bound (LOWERED): tests of further ones would lower the bound by
-    # no more than the error of float32. After a contact, pairs of the lowest codes come first.
+    # no more than the error of float32.
     stay_outlined()
     search = task.search
     state, keys, names = search.state, search.keys, search.names
     count = peek(state, memory.LEFT)
     while count > 0 and peek(state, memory.COUNT) < memory.CAPACITY:
-        # Choose the pair with the least key or, after a contact, the lowest code. A pair that is
-        # too far by now, or comes after the contact, is dropped: the last pair takes its place.
+        # Choose the pair with the least key or, after a contact, the lowest code (before, `pair` is
+        # 0 for all). A pair that is too far by now, or comes after the contact, is dropped: the
+        # last pair takes its place.
         bound, contact = near_pairs.bound_of(task, memory.FACE_MARGIN), peek(state, memory.CONTACT)
         chosen, least, lowest, i = np.int64(-1), INF, contact, np.int64(0)
         while i < count:
@@ -143,14 +146,14 @@ def _test_collected(task):
 
 @inlined
 def _test_leaves(task, code, box, code2, box2):
-    """Test the pairs of faces of two leaves (codes and box positions) that may be near enough."""
+    """Test the pairs of faces of two leaves (codes, box positions) that may be near enough."""
     poke(task.search.state, memory.LEFT, collect_faces(task, code, box, code2, box2))
     _test_collected(task)
 
 
 @kernel
 def _descend_from(task, name):
-    """Descend from a pair of the roots' children, always to the nearest pair; test both leaves.
+    """Descend from a pair of the roots' children, always to the nearest pair; test the last leaves.
 
     `name` is the lane of the second child in its root times WIDTH, plus the lane of the first.
     """
@@ -177,10 +180,10 @@ def _descend_from(task, name):
 
 @kernel
 def _descend(task):
-    """Lower the bound, or find a contact, by descents from the nearest of the roots' children."""
+    """Lower the bound, or find a contact, by DESCENTS from the nearest pairs of roots' children."""
     stay_outlined()
-    # The stack, which is not yet in use, holds the keys and names of these pairs. The key of a pair
-    # that is done becomes NaN, which no comparison chooses.
+    # The stack, not yet in use, holds the keys and names of pairs of children: descents overwrite
+    # the collected ones. The key of a pair that is done becomes NaN, which no comparison chooses.
     search, root = task.search, np.int64(0)
     stack, count = search.stack, near_pairs.open_pair(task, root, root, root, root)
     for i in range(count):
@@ -217,9 +220,9 @@ def _begin(task, limit, hint):
     poke(reals, memory.BOX_MARGIN, margin + BOX_ERROR * extent)
     poke(reals, memory.FACE_MARGIN, margin + FACE_ERROR * extent)
     poke(reals, memory.LIMIT, limit)
-    # The limit, and what rounding may add to a distance (see `lower_best`).
+    # The limit, and what the rounding of a distance may add: 2 units in the last place, or 1e-322.
     poke(reals, memory.BEST, limit * (1.0 + 2.0**-50) + 1e-322)
-    # Begin with the direction between the centres, which are the shifts of both maps.
+    # Begin with the direction between the centres, which are the shifts of both maps, (3,) each.
     _direct(task, minus(vector(side, SHIFT // 3), vector(side2, SHIFT // 3)))
     for word in (memory.COUNT, memory.DECIDED, memory.LEFT, memory.LOWERED):
         poke(state, word, np.int64(0))
@@ -235,18 +238,19 @@ def _begin(task, limit, hint):
 
 
 def _visit(search, task, top, pair):
-    """Drop or open a pair of subtrees, or test its two leaves; return the stack's height.
+    """Drop or open a pair of subtrees, or test its two leaves; return the stack's new height.
 
-    `pair` is the entry (key, code, box, code2, box2), which has been popped; `top` is the height.
-    The key has the bits of a float64: a lower bound of the squared distance or, after a contact, a
-    number that orders pairs by their lowest ids.
+    `pair` is the entry (key, code, box, code2, box2), already popped; `top` is the height then. The
+    key has the bits of a float64: a lower bound of the squared distance or, after a contact, a
+    number that orders pairs by the lowest id of the first side.
     """
     (key, code, box, code2, box2), state = pair, search.state
     contact = peek(state, memory.CONTACT)
     if from_bits(key) > near_pairs.bound_of(task, memory.BOX_MARGIN):
         return top
     if np.int64(peek(task.lowest, box)) > contact >> 32 and code != 0:
-        # All pairs below come after the contact. The root, of code 0, is in no table of lowest ids.
+        # All pairs below come after the contact: their first ids exceed its. The table of lowest
+        # ids does not have the root, of code 0.
         return top
     if code >= 0 or code2 >= 0:
         count = near_pairs.open_pair(task, code, box, code2, box2)
@@ -266,11 +270,11 @@ SEARCHES[memory.ClosestSearch] = _visit, lambda search: peek(search.state, memor
 
 @kernel
 def _continue(task, steps):
-    """Continue a query's search for some steps, visits of pairs; return how many steps are left."""
+    """Continue a query's search for `steps` visits of pairs; return how many steps are left."""
     search = task.search
     if peek(search.state, memory.DECIDED) != 0:
-        # Candidates had filled their memory; the caller has left the best one, or none. Its `low`
-        # is its exact distance, rounded.
+        # Candidates had filled their memory; by rational numbers, the caller has left the best one,
+        # whose lower bound is its exact distance, rounded; or none.
         poke(search.state, memory.DECIDED, np.int64(0))
         if peek(search.state, memory.COUNT) > 0:
             measured_pairs.lower_best(search.reals, peek(search.lows, 0))
@@ -283,10 +287,10 @@ def _continue(task, steps):
 
 @kernel
 def _finish(task, found, q):
-    """Write the result of query q if float64 can decide it; return whether it can.
+    """Write row q of the results, `found`, if float64 can decide it; return whether it can.
 
-    Without a contact, it cannot where several candidates may be the closest, or the only one has no
-    exact distance. Then the candidates' corners are written, for rational numbers to decide.
+    Without a contact, it cannot if several candidates may be the closest, or if the bounds of the
+    only one differ. Then the candidates' corners are written, for rational numbers to decide.
     """
     stay_outlined()
     search = task.search
@@ -308,7 +312,7 @@ def _finish(task, found, q):
 
 @kernel
 def _write(task, found, q, code, distance):
-    """Write row q of the results: the ids of the pair `code`, its `distance` and nearest points.
+    """Write row q of `found`: the ids of the pair `code`, its `distance` and nearest points.
 
     For the code -1, no pair, the ids are -1, the distance is inf, and the points are NaN.
     """

@@ -12,9 +12,9 @@ COMMON = 2.0**-52
 
 @kernel
 def _nearer(p, a, b, least, best):
-    """Return (distance, point) of p or of `best`, whichever is nearer to triangles a and b.
+    """Return (distance, point) of the nearer to triangles a and b of two points, p and `best`.
 
-    The distance of a point is the larger of those from a and from b; for `best` it is `least`.
+    The distance of a point is the larger of those from a and from b; that of `best` is `least`.
     """
     stay_outlined()
     distance = max(nearest_on_triangle(p, *a)[0], nearest_on_triangle(p, *b)[0])
@@ -23,18 +23,21 @@ def _nearer(p, a, b, least, best):
 
 @kernel
 def common_point(a, b):
-    """Return a point that two triangles have in common, rounded; they are known to touch."""
-    # One of their features meets another there: a vertex and a face, an edge and a face, or two
-    # edges. The first that is as near to both triangles as its rounding allows is taken, or the one
-    # that is computed nearest to both.
+    """Return a point that the triangles a and b have in common, rounded; they are known to touch.
+
+    It is the first candidate that is as near to both triangles (COMMON) as the rounding of its
+    coordinates allows or, if there is none, the one that is computed nearest to both.
+    """
+    # Where triangles touch, a vertex or an edge of one meets the face of the other, or two edges
+    # meet.
     stay_outlined()
     # The exponent of the largest coordinate, limited so that 2**scale and 2**-scale are doubles.
     scale = min(max(exponent(max(reach_of(*a), reach_of(*b))), -1022), 1022)
     f = power_of_two(-scale)
     a, b = all_scaled(a, f), all_scaled(b, f)
     least, best = INF, a[0]
-    # First the points where edges cross the planes of faces, which usually suffice; then nearest
-    # points of both triangles, their vertices, and where the lines of edges meet planes.
+    # Attempt 0 tries the points where edges cross the planes of faces, which usually suffice;
+    # attempt 1 a nearest point of a, all vertices, and where the lines of edges meet planes.
     for attempt in range(2):
         if attempt == 1:
             _, x, _, _ = nearest_features(a, b)
@@ -51,7 +54,6 @@ def common_point(a, b):
                 if h != g and largest(n) > 0.0 and (attempt == 1 or (h <= 0.0) != (g <= 0.0)):
                     x = point_on(p, q, h / (h - g))
                     least, best = _nearer(x, a, b, least, best)
-                # As near as the rounding of its coordinates allows.
                 if least <= COMMON:
                     return put_back(best, scale)
     return put_back(best, scale)

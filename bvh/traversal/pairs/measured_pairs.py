@@ -36,10 +36,10 @@ def _vertex_at(t, p):
 
 @inlined
 def _leads_away(u, g, square):
-    """Return whether an edge u clearly leads along g, its length in the range of the products.
+    """Return whether an edge u clearly leads along g, and is not too long for double-doubles.
 
-    The component of u along g must exceed NEAR |g|, its squared cosine CLEAR; u . u must be below
-    FAR times `square`, which is g . g.
+    The component of u along g must exceed NEAR |g|, and the squared cosine of their angle CLEAR;
+    u . u must be below FAR times `square`, which is g . g.
     """
     c, size = dot(u, g), dot(u, u)
     return c > NEAR * square and c * c > CLEAR * (size * square) and size < FAR * square
@@ -56,7 +56,7 @@ def _askew(u, v):
 def nearest_at(a, b, v, w):
     """Return whether v is a vertex of triangle a, w one of b, and they clearly are nearest points.
 
-    If so, `triangle_distance` returns their distance, and is sure of it.
+    False if in doubt. If True, `triangle_distance` returns their distance, and is sure of it.
     """
     # Edges p, q at v lead away from w, and edges r, s at w away from v, so that the distance grows
     # along all of them. Two features (vertices, edges, faces) of which one contains neither v nor w
@@ -82,8 +82,8 @@ def nearest_at(a, b, v, w):
 
 @inlined
 def lower_best(reals, distance):
-    """Lower the upper bound BEST to a rounded distance if that is less; return whether it was."""
-    # Distances are rounded, by 2 units in the last place at most; 1e-322 covers denormal ones.
+    """Lower BEST, the distance's upper bound, to `distance` if less; return whether it was."""
+    # Distances are off by 2 units in the last place at most; 1e-322 covers denormal ones.
     distance = distance * (1.0 + 2.0**-50) + 1e-322
     lower = distance < peek(reals, memory.BEST)
     if lower:
@@ -114,7 +114,7 @@ def _nearest_at_shared(reals, a, b):
     """
     v, w = points_at(reals, memory.VERTICES)
     d = peek(reals, memory.SHARED)
-    # A distance of NaN: no vertices are stored.
+    # A distance of NaN, which differs from itself: no vertices are stored.
     return d == d and nearest_at(a, b, v, w)
 
 
@@ -122,15 +122,16 @@ def _nearest_at_shared(reals, a, b):
 def measure(reals, a, b):
     """Return (low, high, x, y) of triangles a and b: bounds of their distance, and nearest points.
 
-    Bounds are equal where the distance is certain. Where the two VERTICES that were nearest in an
-    earlier pair of faces are clearly nearest in this pair, too, its distance is SHARED.
+    Bounds are equal where the distance is certain. `reals` keeps one pair of VERTICES that were the
+    nearest points of two faces, and their distance SHARED (NaN for none): where they clearly are
+    the nearest points of a and b, too, nothing is measured. The nearest of such pairs is kept.
     """
     d = peek(reals, memory.SHARED)
     if _nearest_at_shared(reals, a, b):
         v, w = points_at(reals, memory.VERTICES)
         return d, d, v, w
     _, low, high, x, y = triangle_distance(a, b)
-    # Not <=, so that the first distance replaces NaN.
+    # Not low <= d, so that the first distance replaces NaN.
     if low == high and not low > d and nearest_at(a, b, x, y):
         poke(reals, memory.SHARED, low)
         put_points(reals, memory.VERTICES, x, y)
@@ -141,7 +142,8 @@ def measure(reals, a, b):
 def add_candidate(search, code, low, high):
     """Append a pair, by its code, to the candidates, for which there must be room.
 
-    `low` and `high` bound its distance; `high` is NaN or UNTESTED if it is yet to be measured.
+    `low` and `high` bound the pair's distance. If the pair is yet to be measured, `high` is NaN, or
+    UNTESTED if only float32 lanes have bounded it.
     """
     count = peek(search.state, memory.COUNT)
     poke(search.codes, count, code)
@@ -154,13 +156,11 @@ def add_candidate(search, code, low, high):
 def lower_bound(reals, key):
     """Return a lower bound of the distance of two faces in the world.
 
-    `key` bounds the squared distance in the frame of the pair, by float32 lanes.
+    `key` is a lower bound of their squared distance in the frame of the pair, by float32 lanes:
+    ROUNDED, a factor below 1, covers rounding, and FACE_MARGIN is the absolute error.
     """
-    return (
-        (sqrt(key) * ROUNDED - peek(reals, memory.FACE_MARGIN))
-        / peek(reals, memory.SCALE)
-        * ROUNDED
-    )
+    distance = sqrt(key) * ROUNDED - peek(reals, memory.FACE_MARGIN)
+    return distance / peek(reals, memory.SCALE) * ROUNDED
 
 
 @inlined
@@ -185,11 +185,11 @@ def _nearest_first(search, count):
 def measure_candidates(task):
     """Measure all candidates; leave only those that may still be the closest pair.
 
-    Left are the candidates whose bounds differ and do not exceed BEST, and last the nearest of
-    those with equal bounds; of several, the one with the lowest code.
+    Left are the candidates whose bounds differ and whose lower bound is at most BEST, and last the
+    nearest of those with equal bounds; of several nearest, the one with the lowest code.
     """
-    # A candidate whose upper bound is NaN or UNTESTED has not been measured. `left` counts those
-    # with unequal bounds, which stay at the front; the best of the others is appended at the end.
+    # `left` counts the candidates with unequal bounds, which stay at the front; the best of the
+    # others is appended at the end.
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     state, reals = search.state, search.reals
@@ -200,6 +200,7 @@ def measure_candidates(task):
         code, low, high = peek(search.codes, i), peek(search.lows, i), peek(search.highs, i)
         if low > peek(reals, memory.BEST):
             continue
+        # Measure it here unless it has an upper bound: NaN and UNTESTED, -1, stand for none.
         measured, x, y = not high >= 0.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
         if measured:
             valid, a = side_corners(tree.primitives, code >> 32, side)

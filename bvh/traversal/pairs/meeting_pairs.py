@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.vectors import minus
-from bvh.geometry.pairs.face_overlap import faces_overlap
+from bvh.geometry.pairs.face_overlap import corner_index, faces_overlap
 from bvh.geometry.pairs.triangle_overlap import triangles_touch
 from bvh.runtime import simd
 from bvh.runtime.calls.entries import entry
@@ -69,7 +69,7 @@ class Meeting(NamedTuple):
 
 
 def new_pair_search(entries: int) -> PairSearch:
-    """Return the memory of a search that begins with up to `entries` pairs of subtrees."""
+    """Return the memory of a search that begins with at most `entries` pairs of subtrees."""
     stack = np.empty(PAIRS_STACK + ENTRY * entries, np.int64)
     rows = np.empty(GROUP_SIZE * MAX_LEAF_ROWS, np.float32)
     pairs = np.empty((PAIRS, 2), np.int32)
@@ -77,15 +77,15 @@ def new_pair_search(entries: int) -> PairSearch:
 
 
 def begin_with(pair_search: PairSearch, entries: NDArray[np.int64]) -> None:
-    """Begin a search with `entries` of its stack, (n, ENTRY): pairs of subtrees."""
+    """Begin a search with pairs of subtrees: rows (key, code, box, code2, box2) of its stack."""
     pair_search.stack[: entries.size] = entries.ravel()
-    # HEIGHT, MET and FIRST.
+    # HEIGHT, the numbers on the stack; MET, pairs found; FIRST, where the stack begins.
     pair_search.state[:] = entries.size, 0, 0
 
 
 @inlined
 def _overlapping(low, high, rows, k):
-    """Return the lanes, as bits, whose boxes low..high overlap one box of the second side.
+    """Return the lanes, as bits, whose boxes low..high overlap or touch a box of the second side.
 
     The corners of that box are in column k of the rows LOW and HIGH of `pair_frames`.
     """
@@ -100,12 +100,11 @@ def _open(task, top, code, box, code2, box2):
     """Push the overlapping pairs of children of two nodes, or a node and a leaf; return the height.
 
     `top` is the height of the stack. A side is given by its code, below 0 for a leaf, and the
-    position of its box. A leaf is paired as its own only child.
+    position of its box, node * WIDTH + lane of its parent. A leaf counts as its own only child.
     """
     stay_outlined()
     blocks, blocks2, rows = task.tree.blocks, task.tree2.blocks, task.search.rows
-    # The box of a leaf is a lane of its parent. `bits2` are the lanes of the second side's children
-    # that are left.
+    # `bits2` are the lanes of the second side's children that are left; for a leaf, of its parent.
     node2 = code2 if code2 >= 0 else box2 // WIDTH
     bits2 = mask_bits(pair_frames.transform_children(blocks2, node2, task.side2, rows))
     if code < 0:
@@ -120,6 +119,7 @@ def _open(task, top, code, box, code2, box2):
             top = push(task.stack, top, 0, (code, box), child2)
         return top
     if code2 < 0:
+        # Only the leaf's own lane.
         bits2 = np.int64(1) << (box2 - node2 * WIDTH)
     low, high = wide_nodes.child_boxes(blocks, node_at(code))
     while bits2 != 0:
@@ -138,10 +138,11 @@ def _open(task, top, code, box, code2, box2):
 
 @inlined
 def _straddling(tree, group, rows, at, margin):
-    """Return the lanes, as bits, of a group whose planes another triangle may meet.
+    """Return the lanes, as bits, of the triangles in a group whose planes another one may meet.
 
-    The corners of that triangle are in column `at` of the rows V0, V1 and V2; `margin` bounds the
-    errors of their differences from the group's corners.
+    Left out are those with all corners of the other triangle clearly on one side of the plane.
+    These corners are in column `at` of the rows V0, V1 and V2; `margin` bounds the errors of their
+    differences from the group's corners.
     """
     # The distance of a corner w from a plane, N . (w - v0), has an error of sum(abs(N)), which is
     # below SIZE, times the error of w - v0: `margin`, and a few 2**-24 of the largest coordinate
@@ -169,14 +170,19 @@ def _meets(task, i, j):
     if not (valid and valid2):
         return False
     if task.search.shared != TWO_MESHES:
-        # Not those that only share a corner or an edge.
+        # Faces of one mesh that only share a corner or an edge do not count.
         return faces_overlap(a, b)
-    return triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
+    # Where surfaces touch, many faces have a corner in common.
+    corners = corner_index(a[0], b) & corner_index(a[1], b) & corner_index(a[2], b)
+    return corners >= 0 or triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
 
 
 @inlined
 def _test_leaves(search, task, code, code2):
-    """Add the intersecting pairs of faces of two leaves, given by codes; there is room for all."""
+    """Add the intersecting pairs of faces of two leaves, given by codes, to `search.pairs`.
+
+    There is room for all. Pairs of one tree are (lower id, higher id).
+    """
     tree, tree2, rows, side2 = task.tree, task.tree2, search.rows, task.side2
     first, many = leaf_rows(code)
     first2, many2 = leaf_rows(code2)
@@ -186,7 +192,7 @@ def _test_leaves(search, task, code, code2):
     for m in range(many2):
         pair_frames.transform_group(tree2.groups, first2 + m, side2, rows, m * GROUP_SIZE)
     for g in range(first, first + many):
-        # The second tree's margins cover both.
+        # The margin is 0, as that of the second tree's boxes covers the errors of both.
         low, high = group_box(tree.groups, group_at(g), np.float32(0.0))
         used = mask_bits(used_lanes(tree.groups, group_at(g)))
         for m in range(many2):
@@ -223,9 +229,10 @@ def _test_leaves(search, task, code, code2):
 
 
 def _visit(search, task, top, pair):
-    """Open a pair of subtrees, or test two leaves; return the stack's height, `top` before.
+    """Open a pair of subtrees, or test two leaves; return the stack's new height.
 
-    `pair` is the popped entry (key, code, box, code2, box2), whose key is not used.
+    `pair` is the entry (key, code, box, code2, box2), already popped, whose key is not used; `top`
+    is the height then.
     """
     _, code, box, code2, box2 = pair
     if code >= 0 or code2 >= 0:
@@ -240,13 +247,14 @@ SEARCHES[Meeting] = _visit, lambda search: peek(search.state, MET) > search.room
 
 @inlined
 def _task_of(row, row2, motions, places, pair_search, room, shared):
-    """Return the task of a search for pairs that meet, in the frame of the first tree.
+    """Return the `PairTask` of a search for pairs that meet, in the frame of the first tree.
 
-    `motions` is the table of `pair_frames.set_motions`, `places` are the leaves (instances) of both
-    sides in it. The search pauses once more than `room` pairs are found; `shared` is TWO_MESHES,
-    ONE_MESH or ONE_TREE.
+    `row` and `row2` are the rows of both trees. `motions` is the table of maps of
+    `pair_frames.set_motions`, and `places` are the rows of both sides (their instances) in it. The
+    search pauses once more than `room` pairs are found. `shared` is TWO_MESHES, ONE_MESH or
+    ONE_TREE.
     """
-    # The table has one matrix at most.
+    # The table has one matrix at most: number 0.
     memory, matrix = as_pointers(pair_search), np.int64(0)
     search = Meeting(memory.state, memory.rows, memory.pairs, np.int64(room), np.int64(shared))
     task = pair_walk.task_of(row, row2, memory.sides, memory.stack, search)
@@ -257,18 +265,19 @@ def _task_of(row, row2, motions, places, pair_search, room, shared):
 
 @entry
 def split(row, row2, motions, leaf, leaf2, shared, pair_search, wanted):
-    """Open pairs of subtrees until there are `wanted`, or only leaves are left.
+    """Open pairs of subtrees until there are `wanted` pairs, or only pairs of leaves are left.
 
     On entry the pairs are the first state[HEIGHT] numbers of the stack; on return those from
     state[FIRST] to state[HEIGHT]. Other arguments are as in `meet`.
     """
-    # Pairs of leaves are the last entries of the stack, `leaves` numbers.
+    # The last `leaves` numbers of the stack are pairs of leaves that were moved there. No pairs of
+    # faces are tested, so that there is room for 0.
     zero = np.int64(0)
     task = _task_of(row, row2, motions, (leaf, leaf2), pair_search, zero, shared)
     stack, top, first, leaves = task.stack, pair_search.state[HEIGHT], np.int64(0), np.int64(0)
     capacity = len(pair_search.stack) - SPARE
     while leaves < top - first < ENTRY * wanted and top <= capacity:
-        # The oldest is opened first; a pair of leaves moves to the end.
+        # The oldest pair is opened first; a pair of leaves moves to the end.
         _, code, box, code2, box2 = pair_walk.entry(stack, first)
         first += ENTRY
         if code >= 0 or code2 >= 0:
@@ -281,10 +290,10 @@ def split(row, row2, motions, leaf, leaf2, shared, pair_search, wanted):
 
 @entry
 def meet(row, row2, motions, leaf, leaf2, shared, pair_search, steps):
-    """Continue a search for pairs for some steps, or until pairs might not fit.
+    """Continue a search for pairs of faces for `steps` steps, or until pairs found might not fit.
 
     A step opens a pair of subtrees, or tests the faces of two leaves. `row` and `row2` are the rows
-    of both trees, moved by the maps of `leaf` and `leaf2` in the table `motions` of
+    of both trees, moved by the maps of number `leaf` and `leaf2` in the table `motions` of
     `pair_frames.set_motions`; `shared` is TWO_MESHES, ONE_MESH or ONE_TREE. Writes the ids of the
     state[MET] pairs that this call has found to `pair_search.pairs`. Returns whether the search is
     complete.
@@ -299,15 +308,16 @@ def meet(row, row2, motions, leaf, leaf2, shared, pair_search, steps):
 
 @entry
 def find_contacts(rows, rows2, tasks, motions, pair_search, touching, enough, steps):
-    """Continue with tasks from state[FIRST], for some steps; return whether none is left.
+    """Continue with `tasks` from number state[FIRST] on, for `steps` steps; return whether done.
 
     `rows` and `rows2` are the addresses of the rows of trees over triangles. A task is a row of
-    `tasks`: the indices of its two trees, its group, and its two leaves in `motions`. The flag
-    touching[group] is set once two faces meet: then no more of the group is searched. A contact
-    also copies enough[1] to enough[0], which ends the search of all groups if it is not 0.
+    `tasks`: the indices of its two trees, its group, and its two rows of maps in `motions` (see
+    `pair_frames.set_motions`). The flag touching[group] is set once two faces meet: then no more of
+    the group is searched. A contact also copies enough[1] to enough[0], which ends the search of
+    all groups if it is not 0.
     """
-    # A task begins where the stack's height is below 0. It has room for 0 pairs: the first pair
-    # that meets ends it.
+    # A height of the stack below 0 means that the task has not begun. It has room for 0 pairs: the
+    # first pair that meets ends it.
     k, top, count = pair_search.state[FIRST], pair_search.state[HEIGHT], len(tasks)
     while k < count and steps > 0:
         group = tasks[k, 2]

@@ -35,7 +35,7 @@ _up_to = inlined(lambda ids, last: (ids >= np.int32(0)) & (ids <= last))
 
 @inlined
 def _local_group(groups, group):
-    """Return (v0, e1, e2): corners and edges of a group's triangles, in the frame of their tree."""
+    """Return (v0, e1, e2), a corner and the edges from it, of a group's triangles, in lanes."""
     at = group_at(group)
     e1, e2 = group_edges(groups, at)
     return group_origin(groups, at), e1, e2
@@ -59,9 +59,9 @@ def _ends(group, floats, side, sign):
 
 @inlined
 def _in_frame(group, floats):
-    """Return the corners of a group's triangles in the frame of the pair.
+    """Return the three corners of a group's triangles, in lanes, in the frame of the pair.
 
-    `group` is (v0, e1, e2) by `_local_group`, and `floats` are the numbers of its side.
+    `group` is (v0, e1, e2) by `_local_group`; `floats` has the map of its side, in float32.
     """
     v0, e1, e2 = group
     a, u, v = placed(floats, v0), turned(floats, e1), turned(floats, e2)
@@ -84,7 +84,8 @@ def _beyond(g, reach, inverse, p, q, r):
 def _keys_of_box(corners, n, inverse, box):
     """Return lower bounds of the squared distances of triangles, in lanes, from a box.
 
-    `n` are the triangles' normals, `inverse` is 1 / n . n; `box` is as by `near_pairs.in_frame`.
+    They are along the box's half axes and the triangles' normals `n`, not of length 1; `inverse` is
+    1 / n . n. `box` is (box, reaches, inverses) by `near_pairs.in_frame`.
     """
     (c, h0, h1, h2), reaches, inverses = box
     p, q, r = minus(corners[0], c), minus(corners[1], c), minus(corners[2], c)
@@ -99,9 +100,9 @@ def _keys_of_box(corners, n, inverse, box):
 
 @inlined
 def _gap(g, a, b):
-    """Return |g| times the gap between triangles a and b along g, which leads towards a, in lanes.
+    """Return |g| times the gap between triangles a and b along g, in lanes.
 
-    It is negative if their projections overlap, or a comes before b.
+    It is positive if all of a comes after all of b in direction g, else negative or 0.
     """
     near = lesser(dot(g, a[0]), lesser(dot(g, a[1]), dot(g, a[2])))
     return near - greater(dot(g, b[0]), greater(dot(g, b[1]), dot(g, b[2])))
@@ -151,11 +152,12 @@ _between = inlined(lambda x: lesser(greater(x, splat(F(0.0), WIDTH)), splat(F(1.
 
 @inlined
 def _nearest_edges(rows, at, k):
-    """Return (squares, keys) of triangles in lanes and one more, by nearest points of edges.
+    """Return (squares, keys) of triangles a, in lanes, and one triangle b, by their edges.
 
-    `squares` are the least squared distances of two edges, up to rounding. `keys` are lower bounds
-    of the triangles' squared distances, along the directions between these nearest points. `at` and
-    k give the triangles' places, as in `_keys_of_faces`.
+    `squares` are the least squared distances of an edge of a from one of b, up to rounding. `keys`
+    are lower bounds of the triangles' squared distances: gaps along the lines between the nearest
+    points of these edges. a is stored from row `at` on, b from position k on (see
+    `_keys_of_faces`).
     """
     best = splat(F(INF), WIDTH)
     gx, gy, gz = best, best, best
@@ -201,9 +203,10 @@ def _put_corners(rows, row, corners):
 
 @inlined
 def _lower(task, squares, mask):
-    """Lower BEST to the least distance of two points of faces, if it is less; then set LOWERED.
+    """Lower BEST, the upper bound of the distance, if two points of faces are nearer.
 
-    `squares` are squared distances in the frame of the pair; only the lanes of `mask` count.
+    `squares` are squared distances of points in the frame of the pair; only the lanes of `mask`
+    count. LOWERED is set if BEST becomes less.
     """
     state, reals = task.search.state, task.search.reals
     least = sqrt(np.float64(near_pairs.least_of(squares, mask)))
@@ -219,10 +222,10 @@ def _lower(task, squares, mask):
 def collect_faces(task, code, box, code2, box2):
     """Collect the pairs of faces of two leaves that may be near enough; return how many.
 
-    Leaves are given by codes and positions of boxes. A pair gets a key, which is a lower bound of
-    its squared distance, and a name: the position group * WIDTH + lane of the first face, times
-    2**32, plus the position of the second. After a contact, first faces with ids above the
-    contact's are left out, for their pairs come after it.
+    Leaves are given by codes and positions of boxes. A pair gets a key in search.keys, which is a
+    lower bound of its squared distance, and a name in search.names: the position group * WIDTH +
+    lane of the first face, times 2**32, plus the position of the second. After a contact, first
+    faces with ids above the contact's are left out, for their pairs come after it.
     """
     stay_outlined()
     search, tree, tree2 = task.search, task.tree, task.tree2

@@ -61,7 +61,7 @@ far = inlined(lambda keys, bound: keys > F(bound))
 def square_above(gap, inverse):
     """Return the squares of gaps along a vector, in lanes; 0 for negative gaps.
 
-    `gap` is times the length of the vector, and `inverse` is 1 over its squared length.
+    `gap` has the gaps times the length of the vector, and `inverse` is 1 over its squared length.
     """
     gap = simd.greater(gap, simd.splat(F(0.0), WIDTH))
     return gap * gap * inverse
@@ -73,10 +73,10 @@ _signed_square = inlined(lambda gap, inverse: gap * abs(gap) * inverse)
 
 @inlined
 def quotient(gap, square):
-    """Return the squares of gaps along a direction, gap**2 / square, in lanes.
+    """Return the squares of gaps along a vector, gap**2 / square, in lanes.
 
-    `gap` is times the length of the direction, `square` is its squared length. The result is 0 for
-    negative gaps, and for tiny squares.
+    `gap` has the gaps times the length of the vector, `square` is its squared length. The result is
+    0 for negative gaps, and for tiny squares.
     """
     gap = simd.greater(gap, simd.splat(F(0.0), WIDTH))
     return simd.select(square > F(1e-30), gap * gap / square, F(0.0))
@@ -112,8 +112,8 @@ def _ends(box, floats, side, sign):
     """Return where boxes end along the search's direction, as float64 lanes.
 
     The end is the least product of a box's points with the direction for sign -1, the greatest for
-    sign 1, moved outward by the side's margin. A box is (centre, h0, h1, h2), with its half axes;
-    `floats` are the side's numbers in float32.
+    sign 1, moved outward by the side's margin. `box` is (centre, h0, h1, h2), with half axes, in
+    the tree's frame; `floats` has the direction there, in float32.
     """
     c, h0, h1, h2 = box
     wide = abs(towards(floats, h0)) + abs(towards(floats, h1)) + abs(towards(floats, h2))
@@ -127,11 +127,11 @@ least_of = inlined(lambda lanes, mask: simd.lowest(simd.select(mask, lanes, INF)
 
 @inlined
 def in_frame(box, floats):
-    """Return (box, reaches, inverses) of a box, or boxes in lanes, in the frame of the pair.
+    """Return (box, reaches, inverses) of a box, or boxes in lanes, moved to the frame of the pair.
 
-    A box is (centre, h0, h1, h2), whose half axes need not be orthogonal in this frame. reaches[i]
-    is the largest product of hi with a vector from the centre to a point of the box,
-    |hi . h0| + |hi . h1| + |hi . h2|, and inverses[i] is 1 / hi . hi.
+    A box is (centre, h0, h1, h2), whose half axes need not be orthogonal after the map, which is in
+    `floats`. reaches[i] is the largest product of hi with a vector from the centre to a point of
+    the box, |hi . h0| + |hi . h1| + |hi . h2|, and inverses[i] is 1 / hi . hi.
     """
     c, h0, h1, h2 = box
     c, h0, h1, h2 = placed(floats, c), turned(floats, h0), turned(floats, h1), turned(floats, h2)
@@ -145,8 +145,9 @@ def in_frame(box, floats):
 def _box_keys(box, reaches, inverses, rows, k, bound, lanes):
     """Return keys of the distances of boxes, in lanes, from the box in column k of the rows.
 
-    All boxes are as by `in_frame`. If the keys along the line between the centres exceed `bound` in
-    all `lanes` (bits), these are returned; else the largest keys of seven directions.
+    A key is a lower bound of the squared distance or, for boxes that overlap, minus the square of a
+    depth. All boxes are by `in_frame`. If the keys along the line between the centres exceed
+    `bound` in all `lanes` (bits), these are returned; else the largest keys of seven directions.
     """
     # Any direction bounds a distance from below. These are between the centres, and along the half
     # axes of either. With `in_frame`, all is in float32: no coordinate of a centre is above 2, and
@@ -183,9 +184,9 @@ def _box_keys(box, reaches, inverses, rows, k, bound, lanes):
 
 @inlined
 def collect(task, keys, lanes, name, step, count):
-    """Append the keys and names of `lanes` (bits) to the `count` collected ones; return the count.
+    """Append the pairs of `lanes` (bits) to the `count` collected pairs; return the new count.
 
-    The name of lane k is name + step * k.
+    A pair has a key, a lane of `keys`, and a name: name + step * k for lane k.
     """
     search = task.search
     if lanes != 0:
@@ -201,7 +202,7 @@ def collect(task, keys, lanes, name, step, count):
 
 @inlined
 def _lane_mask(used, child, node):
-    """Return the mask `used`, limited to the lane of the box with number `child` in a node."""
+    """Return the mask `used`, limited to the lane of one box, `child` = node * WIDTH + lane."""
     return used & (simd.lane_numbers(WIDTH) == np.int32(child - node * WIDTH))
 
 
@@ -266,9 +267,10 @@ def open_pair(task, code, box, code2, box2):
 
 @inlined
 def sort_collected(search, count):
-    """Sort `count` collected pairs by keys, the nearest last, to be pushed last and visited first.
+    """Sort the first `count` pairs in search.keys and search.names by descending keys.
 
-    Of more than SORTED pairs, only the nearest is moved to the end.
+    The nearest is then last, to be pushed last and visited first. Of more than SORTED pairs, only
+    the nearest is moved to the end.
     """
     keys, names = search.keys, search.names
     if count > SORTED:
@@ -294,9 +296,10 @@ def sort_collected(search, count):
 
 @inlined
 def push_collected(task, top, code, box, code2, box2, count):
-    """Push `count` collected pairs of children of two subtrees; return the stack's height.
+    """Push `count` collected pairs of children of two subtrees; return the stack's new height.
 
-    The subtrees are given by codes and positions of boxes.
+    `top` is the height before. The subtrees are given by codes and positions of boxes. A pair's
+    name is the lane of its second child times WIDTH, plus the lane of its first.
     """
     search = task.search
     for i in range(count):

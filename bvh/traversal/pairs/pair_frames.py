@@ -69,7 +69,7 @@ LOW, HIGH, V0, V1, V2, LARGEST, GROUP_ROWS = 0, 3, 6, 9, 12, 15, 16
 
 
 def _three(row: int) -> tuple[Accessor, Accessor, Accessor]:
-    """Return accessors (read a column, load lanes, store) of three rows, from number `row` on."""
+    """Return accessors (read one column, load lanes, store) of rows `row` to row + 2 of lanes."""
     return simd.rows(np.float32, *range(row * WIDTH, (row + 3) * WIDTH, WIDTH))
 
 
@@ -93,17 +93,19 @@ doubles_at = inlined(lambda table, i: simd.pointer_to(peek(table, i), 0.0))
 def _store_map(side, at, numbers, first, given):
     """Store a map (3, 4) at side[at]: numbers[first] and on, or the identity if not `given`."""
     for i in range(12):
+        # The diagonal of (3, 4) has the positions 0, 5 and 10.
         identity = 1.0 if i % 5 == 0 else 0.0
         poke(side, at + i, peek(numbers, first + i) if given else identity)
 
 
 @inlined
 def set_motions(side, side2, table, leaf, leaf2, q):
-    """Store what moves the vertices of both sides: the maps of two leaves, and the q-th matrix.
+    """Store in `side` and `side2` what moves their vertices: first a map, then a matrix.
 
     The table has four addresses: of maps (n, 3, 4) and their inverses, for the first side; of maps,
     and of matrices (n, 4, 4), for the second. An address of 0 stands for the identity. `leaf` and
-    `leaf2` are rows of the maps; the map is applied first.
+    `leaf2` are the rows of the maps, q is the row of the second side's matrix; the first side has
+    no matrix.
     """
     mapped, mapped2, moved = peek(table, 0) != 0, peek(table, 2) != 0, peek(table, 3) != 0
     matrices = doubles_at(table, 3)
@@ -127,15 +129,13 @@ def _applied(numbers, at, p):
 @inlined
 def _turned(numbers, at, v):
     """Return the vector v under the linear part of the map whose numbers begin at `at`."""
-    return (
-        dot(v, row_of(numbers, at)), dot(v, row_of(numbers, at + 4)),
-        dot(v, row_of(numbers, at + 8)),
-    )  # fmt: skip
+    a, b, c = row_of(numbers, at), row_of(numbers, at + 4), row_of(numbers, at + 8)
+    return dot(v, a), dot(v, b), dot(v, c)
 
 
 @inlined
 def _sized(side, at, p):
-    """Return bounds of absolute coordinates under the map at `at`, of points that p bounds."""
+    """Return bounds of absolute coordinates after the map at side[at], from the bounds p before."""
     a, b, c = row_of(side, at), row_of(side, at + 4), row_of(side, at + 8)
     return (
         abs(a[0]) * p[0] + abs(a[1]) * p[1] + abs(a[2]) * p[2] + abs(a[3]),
@@ -146,7 +146,7 @@ def _sized(side, at, p):
 
 @inlined
 def _column(side, k):
-    """Return the image in the world of axis k of a side's tree, without the scale of its frame."""
+    """Return axis k of a side's tree, of length 1, moved to the world by map and matrix."""
     column = peek(side, MAP + k), peek(side, MAP + 4 + k), peek(side, MAP + 8 + k)
     return _turned(side, MATRIX, column)
 
@@ -167,6 +167,7 @@ def _extent(tree, side):
 @kernel
 def _radius(tree, side):
     """Return LESS times a bound of how far a side reaches from its centre, along any world axis."""
+    # LESS keeps sums of such numbers from overflowing.
     stay_outlined()
     x, y, z = _column(side, 0), _column(side, 1), _column(side, 2)
     widest = 0.0
@@ -180,10 +181,11 @@ def _radius(tree, side):
 def _set_side(tree, side, c, k, by_inverse, size, rounded):
     """Set L, T and the margins of a side, for the map x' = L x + T to the frame of the pair.
 
-    x' is a point in the world, moved by the map INVERSE if `by_inverse`, less c, times 2**k. `size`
-    and `rounded` are 0 unless the boxes of the first side stay as they are. Then the margin also
-    covers its vertices: they are rounded in the world, where `size` bounds their coordinates, and
-    to float32 in their frame, where `rounded` does.
+    x is a point in the frame of the side's tree. x' is this point in the world, moved by the map
+    INVERSE if `by_inverse`, less c, times 2**k; its error is below the margin. For the frame of the
+    first tree, the margin also covers the rounding of that tree's vertices: in the world, where
+    `size` (x, y, z) bounds their absolute coordinates, and to float32 in their frame, where
+    `rounded` does. Otherwise both are 0.
     """
     s, bound = power_of_two(k), frames.bound(tree.frame)
     at, (x, y, z) = _middle(tree, side), _sized(side, MATRIX, _extent(tree, side))
@@ -193,12 +195,13 @@ def _set_side(tree, side, c, k, by_inverse, size, rounded):
         at, size = _applied(side, INVERSE, at), _sized(side, INVERSE, size)
         x, y, z = _turned(side, INVERSE, x), _turned(side, INVERSE, y), _turned(side, INVERSE, z)
     at = minus(scaled(at, s), scaled(c, s))
+    # x is in units of the tree's frame, 2**-exponent in the world.
     k -= frames.exponent(tree.frame)
     for row in range(3):
         entries = scale_by(x[row], k), scale_by(y[row], k), scale_by(z[row], k)
         total, shift = abs(entries[0]) + abs(entries[1]) + abs(entries[2]), at[row]
         margin = (size[row] * s + abs(c[row] * s)) * ERROR + 2.0**-100
-        # The last term is NaN unless the shift is finite.
+        # The last term makes the margin NaN unless the shift is finite.
         margin += (total * bound + rounded) * GROUP_ERROR + 0.0 * shift
         if not margin < INF:
             # Boxes become all of space: with NaN in lanes they would be left out.
@@ -212,9 +215,9 @@ def _set_side(tree, side, c, k, by_inverse, size, rounded):
 
 @kernel
 def set_first_frame(tree, tree2, side, side2, table, leaf):
-    """Set the map of the second side to the local frame of the first, after `set_motions`.
+    """Set the map L x + T of the second side to the local frame of the first tree.
 
-    `table` is the table of `set_motions`, and `leaf` the first side's row of maps in it.
+    `set_motions` has set both sides; `table` is its table, and `leaf` the first side's row there.
     """
     stay_outlined()
     for i in range(2):
@@ -225,6 +228,7 @@ def set_first_frame(tree, tree2, side, side2, table, leaf):
         if same:
             poke(either, MAPPED, 0.0)
     _store_map(side2, INVERSE, doubles_at(table, 1), 12 * leaf, peek(table, 1) != 0)
+    # `tiny` times ERROR is above the rounding of denormal numbers.
     (x, y, z), tiny = _extent(tree, side), 2.0**-1000
     c, k = frames.centre(tree.frame), frames.exponent(tree.frame)
     size = x + tiny, y + tiny, z + tiny
@@ -233,10 +237,12 @@ def set_first_frame(tree, tree2, side, side2, table, leaf):
 
 @kernel
 def set_common_frame(tree, tree2, side, side2):
-    """Set the maps of both sides to a common frame, after `set_motions`; return (scale, extent).
+    """Set the maps L x + T of both sides to a common frame, where coordinates are about 1 at most.
 
-    A unit of the world is `scale` units of the frame, where `extent` bounds all coordinates.
+    `set_motions` has set both sides. Returns (scale, extent): a unit of the world is `scale` units
+    of the frame, where `extent` bounds all coordinates.
     """
+    # `reach` is LESS times the distance of the centres plus the radii: lest it overflow.
     stay_outlined()
     c, c2, none = _middle(tree, side), _middle(tree2, side2), (0.0, 0.0, 0.0)
     reach = largest(minus(scaled(c, LESS), scaled(c2, LESS)))
@@ -252,7 +258,8 @@ def set_direction(side, side2, g):
     """Set the direction along which both sides are measured: that of g, at a length of about 1.
 
     g leads from the second side to the first, in the frame of the pair. The direction is 0, which
-    bounds nothing, if g is too short or too long.
+    bounds nothing, if g is too short or too long. Each side gets the direction in its tree's frame
+    (ALONG), the product of T with it, and the error of products.
     """
     stay_outlined()
     length = simd.sqrt(dot(g, g))
@@ -293,18 +300,15 @@ towards = inlined(lambda floats, p: lanes_dot(p, vector(floats, 4)))
 
 
 @inlined
-def turned(floats, p):
-    """Return a vector, or vectors in lanes, under the linear part L of the map in `floats`."""
-    return (
-        lanes_dot(p, vector(floats, 0)),
-        lanes_dot(p, vector(floats, 1)),
-        lanes_dot(p, vector(floats, 2)),
-    )
+def turned(floats, v):
+    """Return L v of a vector v, or vectors in lanes; `floats` has L (see `set_floats`)."""
+    a, b, c = vector(floats, 0), vector(floats, 1), vector(floats, 2)
+    return lanes_dot(v, a), lanes_dot(v, b), lanes_dot(v, c)
 
 
 @inlined
 def placed(floats, p):
-    """Return a point, or points in lanes, under the map to the frame of the pair in `floats`."""
+    """Return L p + T of a point p, or points in lanes; `floats` has L, then T (`set_floats`)."""
     x, y, z = turned(floats, p)
     return x + peek(floats, 9), y + peek(floats, 10), z + peek(floats, 11)
 
@@ -325,11 +329,11 @@ def _put(rows, at, lanes):
 def _put_ends(rows, at, row, low, high, margin):
     """Store the intervals low..high of boxes along axis `row`, in rows LOW and HIGH from `at` on.
 
-    They are moved outward by the margin, and by what rounding to float32 may lose.
+    Ends, float64 lanes, are moved outward by the margin, and by what rounding to float32 may lose.
     """
     low, high = low - margin, high + margin
     low, high = low - abs(low) * 2.0**-22, high + abs(high) * 2.0**-22
-    # NaN fails the first comparison, and becomes the largest number, negative for `low`.
+    # NaN fails comparisons, and becomes -LARGEST_FLOAT in `low`, LARGEST_FLOAT in `high`.
     low = lesser(greater(low, splat(-LARGEST_FLOAT, WIDTH)), splat(LARGEST_FLOAT, WIDTH))
     high = greater(lesser(high, splat(LARGEST_FLOAT, WIDTH)), splat(-LARGEST_FLOAT, WIDTH))
     _put(rows, at + (LOW + row) * WIDTH, low)
@@ -338,7 +342,10 @@ def _put_ends(rows, at, row, low, high, margin):
 
 @inlined
 def transform_children(blocks, node, side, rows):
-    """Write boxes of a node's children, in the frame of the pair; return the mask of children."""
+    """Write boxes of a node's children to the rows LOW and HIGH, in the frame of the pair.
+
+    Returns the mask of the lanes that have a child.
+    """
     first, last = child_boxes(blocks, node_at(node))
     low, high = _doubles(first), _doubles(last)
     centre = (low[0] + high[0]) * 0.5, (low[1] + high[1]) * 0.5, (low[2] + high[2]) * 0.5
@@ -353,7 +360,10 @@ def transform_children(blocks, node, side, rows):
 
 @inlined
 def transform_group(groups, group, side, rows, at):
-    """Write boxes, corners and sizes of a group, in the frame of the pair, to rows from `at` on."""
+    """Write boxes, corners and the largest coordinate of a group's triangles to rows from `at` on.
+
+    All are in the frame of the pair; the rows are LOW, HIGH, V0, V1, V2 and LARGEST.
+    """
     start = group_at(group)
     e1, e2 = group_edges(groups, start)
     v0, e1, e2 = _doubles(group_origin(groups, start)), _doubles(e1), _doubles(e2)

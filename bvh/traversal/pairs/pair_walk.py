@@ -49,8 +49,9 @@ class PairTask(NamedTuple):
 def task_of(row, row2, sides, stack, search):
     """Return the `PairTask` of a search through two trees over triangles.
 
-    `row` and `row2` are the trees' rows, each a `TriangleRow`; `sides` are the maps of both, one
-    after the other (see `pair_frames`); `search` is of a class in SEARCHES.
+    `row` and `row2` are the trees' rows, each a `TriangleRow`; `sides` are the maps of both, each
+    SIDE_SIZE numbers (see `pair_frames`), and `stack` is the memory for subtrees to be visited. The
+    class of `search`, which defines the functions of the search, is in SEARCHES.
     """
     words, words2 = tree_rows.row_at(row.address), tree_rows.row_at(row2.address)
     return PairTask(
@@ -61,23 +62,24 @@ def task_of(row, row2, sides, stack, search):
 
 @inlined
 def push(stack, top, key, child, child2):
-    """Push a pair of subtrees, each as (code, box), with a key; return the stack's new height."""
+    """Push two subtrees, each as (code, position of its box), with a key; return the new height."""
     set_entry(stack, top, (key, child[0], child[1], child2[0], child2[1]))
     return top + ENTRY
 
 
 @inlined
 def push_roots(stack):
-    """Store the pair of roots as the stack's only entry; return the stack's height."""
+    """Store the pair of roots, whose codes are 0, as the stack's only entry; return its height."""
     set_entry(stack, np.int64(0), (0, 0, 0, 0, 0))
     return np.int64(ENTRY)
 
 
 @inlined
 def child_of(blocks, code, box, lane):
-    """Return the code of the child in a lane of a node, and the position of its box.
+    """Return (code, position of the box) of the child in a lane of a node of a tree.
 
-    `blocks` are the tree's nodes. For a leaf, its own `code` and `box` are returned.
+    `blocks` are the tree's nodes, `code` the node's code, and `box` the position of its box. A leaf
+    counts as its own child: its own `code`, which is negative, and `box` are returned.
     """
     if code < 0:
         return code, box
@@ -90,26 +92,26 @@ SEARCHES: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
 @by_type(inline=True)
 def visit(search, task, top, pair):
-    """Open a pair of subtrees, or test the faces of two leaves; return the stack's height.
+    """Open a pair of subtrees, or test the faces of two leaves; return the stack's new height.
 
-    The class of `search` defines the function. `pair` is the entry (key, code, box, code2, box2),
-    which has been popped; `top` is the height.
+    The class of `search` chooses the function, at compile time. `pair` is the entry (key, code,
+    box, code2, box2), already popped from the stack, whose height then is `top`.
     """
     return SEARCHES[search.instance_class][0]
 
 
 @by_type(inline=True)
 def pauses(search):
-    """Return whether a search must pause before the next pair; its class defines the function."""
+    """Return whether a search must pause before the next pair; its class chooses the function."""
     return SEARCHES[search.instance_class][1]
 
 
 @inlined
 def walk(task, top, steps):
-    """Visit up to `steps` pairs from the top of the stack; return (height, steps left).
+    """Visit up to `steps` pairs from the top of the stack; return (stack's height, steps left).
 
-    `top` is the stack's height in numbers, ENTRY for each entry. The walk ends early if the stack
-    is empty or the search pauses.
+    `task` is a `PairTask`, and `top` the stack's height in numbers, ENTRY for each pair. The walk
+    ends early if the stack is empty or the search pauses.
     """
     while top > 0 and steps > 0 and not pauses(task.search):
         top -= ENTRY

@@ -88,15 +88,15 @@ STEEP = 0.66
 
 @inlined
 def chosen(mask, a, b):
-    """Return a where the mask is set and b elsewhere, of double-doubles in lanes."""
+    """Return the double-double a in the lanes where the mask is set, b in the others."""
     return simd.select(mask, a[0], b[0]), simd.select(mask, a[1], b[1])
 
 
 @inlined
 def _permuted(v, first, second, sign):
-    """Return vectors in lanes with coordinates permuted, and negated for rays that lead down.
+    """Return the vectors v, in lanes, with coordinates permuted, and negated for rays down.
 
-    The direction of each lane's ray then is next to the positive x axis. The masks `first` and
+    Each lane has a ray next to an axis, which becomes the positive x axis. The masks `first` and
     `second` are the lanes of rays next to axes 0 and 1, and `sign` is 1.0 for rays up, -1.0 for
     rays down.
     """
@@ -112,9 +112,10 @@ def _permuted(v, first, second, sign):
 def _projected(v, q):
     """Return (x, y, h, across, bound, doubt) of the vertex v as seen from q, in lanes.
 
-    x, y and h, double-doubles, are the projection (x + i y) / h of the file's top. `across` is
-    abs(x) + abs(y), and `bound` about the distance r; where z > 0, both are times r + z, as x and y
-    are. `doubt` is the mask of lanes in which x and y may be too inaccurate.
+    (x + i y) / h, of double-doubles, is the stereographic projection of the direction v - q from
+    that of the ray. `across` is abs(x) + abs(y), and `bound` about the distance r; where z, along
+    the ray, is above 0, these, x and y are all times r + z. `doubt` is the mask of lanes in which x
+    and y may be too inaccurate.
     """
     none = simd.splat(0.0, WIDTH)
     a = two_sum(v[0], -q[0]), two_sum(v[1], -q[1]), two_sum(v[2], -q[2])
@@ -142,9 +143,10 @@ def unit_scale(re, im):
 
 @inlined
 def _turned(turns, re, im, sides):
-    """Return (turns, re, im), where numbers with re < 0 are negated and half turns count for that.
+    """Return (turns, re, im), where numbers re + i im with re < 0 are negated, by half a turn.
 
-    `turns` grows by 1 where `sides`, which has or decides the sign of im, is above 0, else by -1.
+    In their lanes `turns` grows by 1 if `sides`, which has the exact sign of im, is above 0, else
+    by -1.
     """
     none, one = simd.splat(0.0, WIDTH), simd.splat(1.0, WIDTH)
     back = re[0] < none
@@ -157,9 +159,11 @@ def _turned(turns, re, im, sides):
 def _arguments(loops, s, points, directions, which, used, q, first, second, way):
     """Return (turns, re, im): in lanes, the sum of the angles of the factors of all edges.
 
-    The sum is `turns` half turns plus the angle of re + i im, double-doubles. `loops` is the
-    boundary (see `add_boundary`). q are the points from index `which` on, times s, as `_permuted`
-    by `first`, `second` and `way`; only the lanes of the mask `used` count.
+    The factor of an edge is a complex number, whose angle is minus half the area of a triangle (see
+    the file's top). The sum is `turns` half turns plus the angle of re + i im, double-doubles.
+    `loops` is the boundary (see `add_boundary`), and s scales its coordinates. q are the `points`
+    from index `which` on, times s, as `_permuted` by `first`, `second` and `way`; `directions` are
+    those of all rays. Only the lanes of the mask `used` count.
     """
     none, one = simd.splat(0.0, WIDTH), simd.splat(1.0, WIDTH)
     memory = simd.pointer_to(stack_memory(EXACT_BYTES), 0.0)
@@ -195,10 +199,10 @@ def _arguments(loops, s, points, directions, which, used, q, first, second, way)
 
 @kernel
 def _decided(loops, i, points, directions, which, left, x, y, memory):
-    """Return the factors (x, y) of the edge to vertex i, by `exact_factor` in the lanes `left`.
+    """Return the factors x + i y of the edge to vertex i, by `exact_factor` in the lanes `left`.
 
-    x and y, real and imaginary parts, stay in other lanes. `left` has bits of lanes, of the points
-    from index `which` on; `memory` is scratch for four vectors.
+    In other lanes, x and y stay as they are. `left` has bits; lane k is of point which + k, whose
+    ray has a row of `directions`. `memory` is scratch for four vectors.
     """
     stay_outlined()
     for k, part in enumerate((x[0], x[1], y[0], y[1])):
@@ -223,7 +227,7 @@ def _decided(loops, i, points, directions, which, left, x, y, memory):
 
 @inlined
 def _polynomial(a, z, factors):
-    """Return (((a z + f[0]) z + f[1]) z + f[2]) z + f[3] of factors f."""
+    """Return the polynomial (((a z + f[0]) z + f[1]) z + f[2]) z + f[3], with `factors` f."""
     a = simd.fused(a, z, factors[0])
     return simd.fused(simd.fused(simd.fused(a, z, factors[1]), z, factors[2]), z, factors[3])
 
@@ -233,6 +237,7 @@ def angles(x, y):
     """Return the angles, in -pi..pi, of complex numbers x + i y that are not zero, in lanes."""
     one, none = simd.full_like(x, 1.0), simd.full_like(x, 0.0)
     a, b = abs(x), abs(y)
+    # First the angle of (larger, smaller), 0 to pi/4; where it is steep, less pi/4.
     t = simd.lesser(a, b) / simd.greater(a, b)
     steep = t > simd.full_like(x, STEEP)
     t = simd.select(steep, (t - one) / (t + one), t)
@@ -248,12 +253,13 @@ def angles(x, y):
 def add_boundary(loops, points, directions, begin, end, found):
     """Turn signed crossings of rays, in `found`, into winding numbers, for points begin..end-1.
 
-    `directions` (n, 3) of the rays are rows of WAYS. `loops` is the boundary: its vertices in
-    loops, each of which repeats its first one at the end; begins[i] is 1 for the first vertex of a
-    loop, where no edge ends. Results are NaN for points that are not finite.
+    The rays' `directions` (n, 3) are those of WAYS, next to the axes. `loops` is the boundary: its
+    vertices in loops, each of which repeats its first one at the end; begins[i] is 1 for the first
+    vertex of a loop, where no edge ends. Results are NaN for points that are not finite.
     """
     # m is the boundary's centre, and s a power of two that scales its half size to at most 1;
-    # low..high is the box of the whole surface.
+    # low..high is the box of the whole surface. `used` has the bits of lanes whose points need sums
+    # of angles.
     lines, rays, where = as_pointers(loops), simd.pointer(directions), simd.pointer(points)
     numbers, s = simd.pointer(found), simd.peek(lines.frame, 3)
     memory = simd.pointer_to(stack_memory(POINT_BYTES), 0.0)

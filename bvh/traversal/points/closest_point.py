@@ -57,7 +57,7 @@ def space_of(target, x, reach):
     """Return the space for `walk_float32`: a tree or scene, seen from the point x.
 
     x is in the frame of the target's tree; `reach` is its largest absolute coordinate. The class of
-    the target defines the function.
+    the target chooses the function, at compile time.
     """
     return SPACES[target.instance_class][0]
 
@@ -75,9 +75,12 @@ def _tree_pointers(arrays):
 
 
 def _tree_space(target, x, reach):
-    """Return the space of a tree by itself for `walk_float32`; arguments are as in `space_of`."""
+    """Return the `TreeSpace` of a `TreeTarget`, for the point x in its frame.
+
+    `reach` is the largest absolute coordinate of x.
+    """
     tree = target.tree
-    # In doubles: float32 would lose small errors in the sum.
+    # The error of distances to triangles, in doubles: float32 would lose small terms of the sum.
     error = np.float32((LEAF_ERROR * (reach + frames.bound(tree.frame))) * UP + 1e-30)
     return TreeSpace(
         tree, np.int64(0), frames.scale(tree.frame), point_bounds.spread_point(x),
@@ -86,7 +89,7 @@ def _tree_space(target, x, reach):
 
 
 def _tree_double_space(target, x, reach):
-    """Return the space of a tree by itself for `walk_float64`; arguments are as in `space_of`."""
+    """Return the `DoubleSpace` of a `TreeTarget`; x and `reach` are as in `_tree_space`."""
     tree, scale = target.tree, frames.scale(target.tree.frame)
     return DoubleSpace(tree, np.int64(0), scale, x, EVEN, 2.0**-49 * reach, target.mask)
 
@@ -100,7 +103,7 @@ def _closest(target, scratch, p, x, reach, limit):
 
     Only triangles within `limit` count; u and v are the weights of the second and third corner. x
     is p in the frame of the target's tree, and `reach` its largest absolute coordinate, at most
-    FAR.
+    FAR, so that float32 is accurate enough.
     """
     goal = Candidates(np.int64(0), (limit, np.int64(NO_TRIANGLE), NAN, NAN))
     space = space_of(target, x, reach)
@@ -111,7 +114,7 @@ def _closest(target, scratch, p, x, reach, limit):
 
 @kernel
 def _nearest_in_doubles(target, scratch, p, x, reach, rows):
-    """Fill rows, which begin as `_clear` sets them, with the triangles nearest to p, in float64.
+    """Replace `rows`, which `_clear` has set, by the triangles nearest to p, in float64.
 
     x is p in the frame of the target's tree, and `reach` its largest absolute coordinate.
     """
@@ -132,10 +135,10 @@ def _clear(rows, limit):
 
 @inlined
 def nearest_to(target, scratch, p, limit):
-    """Return (distance, name, u, v) of the triangle closest to p, within a limit.
+    """Return (distance, name, u, v) of the triangle closest to p, at most `limit` from it.
 
-    The name is NO_TRIANGLE if there is none, or p is not finite. The distance is then meaningless,
-    and the weights u and v of the second and third corner are NaN.
+    u and v are the weights of the second and third corner. If there is no triangle, or p is not
+    finite, the name is NO_TRIANGLE, u and v are NaN, and the distance is meaningless.
     """
     d, name, u, v = INF, np.int64(NO_TRIANGLE), NAN, NAN
     if finite(p) and limit >= 0.0:
@@ -155,7 +158,7 @@ def nearest_to(target, scratch, p, limit):
 
 @kernel
 def _k_nearest(target, scratch, p, limit, rows):
-    """Fill the k `rows` with the triangles nearest to p within a limit, NO_TRIANGLE for none."""
+    """Fill all `rows` with the triangles nearest to p within a limit, NO_TRIANGLE for none."""
     _clear(rows, limit)
     if finite(p) and limit >= 0.0:
         x, reach = point_bounds.local_point(target.tree.frame, p)
@@ -211,6 +214,7 @@ def closest_points(target, points, limits, scratch, begin, end, found):
 
     `limits` has one largest distance for all points, or one for each; `scratch` is for one thread.
     """
+    # A step of 0 gives all points the same limit; the limit -1, of an empty tree, finds nothing.
     aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
     where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)
     whole, empty = len(found.position) > 0, is_empty(target.tree)
@@ -225,7 +229,7 @@ def nearest_points(target, points, limits, scratch, begin, end, count, found):
     """Find the `count` triangles nearest to each of the points begin..end-1.
 
     Those of point i are written to rows i * count to (i + 1) * count - 1 of `found`. `limits` has
-    one largest distance for all points, or one for each.
+    one largest distance for all points, or one for each; `scratch` is for one thread.
     """
     aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
     where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)

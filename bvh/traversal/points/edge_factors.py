@@ -59,7 +59,7 @@ opposite = inlined(lambda a: (-a[0], -a[1]))
 
 @inlined
 def plus(a, b):
-    """Return a + b of double-doubles; unlike in `dd_add`, the error is relative to their sizes."""
+    """Return a + b of double-doubles; the error is relative to abs(a) + abs(b), not to the sum."""
     s, e = two_sum(a[0], b[0])
     return fast_two_sum(s, e + (a[1] + b[1]))
 
@@ -138,6 +138,7 @@ def _away(v, q):
     A vertex at q itself is seen in the direction (-1, 0, 0).
     """
     stay_outlined()
+    # Lest differences overflow.
     s = 1.0 if max(largest(v), largest(q)) < 2.0**1000 else 0.25
     x = two_sum(v[0] * s, -q[0] * s)
     y = two_sum(v[1] * s, -q[1] * s)
@@ -152,9 +153,9 @@ def _away(v, q):
 
 @kernel
 def _exact_moment(a, b):
-    """Return (m, e): the cross product of vectors a and b is m * 2**e.
+    """Return (m, e) such that m * 2**e is the cross product of a and b, of double-doubles.
 
-    Each component is good to 2**-60 of itself.
+    Each component is good to 2**-60 of itself; the scale is needed as products may underflow.
     """
     stay_outlined()
     x, f = _exact_difference(a[1], b[2], a[2], b[1])
@@ -166,10 +167,11 @@ def _exact_moment(a, b):
 
 @kernel
 def _exact_difference(a, b, c, d):
-    """Return a * b - c * d of double-doubles as (x, e), meaning x * 2**e.
+    """Return (x, e) such that x * 2**e is a * b - c * d, of double-doubles.
 
-    x is a double-double below 2**64, as by `leading`.
+    x is a double-double below 2**64.
     """
+    # By exact sums of products of four doubles, of which two are 1.
     stay_outlined()
     total = new_sum()
     for i in range(2):
@@ -181,7 +183,7 @@ def _exact_difference(a, b, c, d):
 
 @kernel
 def _exact_across(a, row):
-    """Return the dot product of a vector a with `row`, of doubles, to 2**-60 of itself."""
+    """Return the dot product of a, of double-doubles, and `row`, of doubles, to 2**-60 of it."""
     stay_outlined()
     total = new_sum()
     for i in range(2):
@@ -193,9 +195,10 @@ def _exact_across(a, row):
 
 @kernel
 def _exactly_projected(a, axis, way):
-    """Return the projection (x, y, h), to 2**-60, of a vertex at the vector a from the point.
+    """Return (x, y, h), to 2**-60 of themselves, of a vertex at the vector a from the point.
 
-    The direction of the ray is next to `axis`, 0 to 2; `way` is 1.0 if it leads up, -1.0 if down.
+    (x + i y) / h is the vertex's stereographic projection from the direction of the point's ray,
+    which is next to `axis`, 0 to 2; `way` is 1.0 if the ray leads up, -1.0 if down.
     """
     stay_outlined()
     v = a if axis == 0 else ((a[1], a[2], a[0]) if axis == 1 else (a[2], a[0], a[1]))
@@ -219,7 +222,8 @@ def _exactly_projected(a, axis, way):
 def _opposite_factor(a, b, d):
     """Return the factor (re, im) of an edge whose ends are seen at an angle above 90 degrees.
 
-    a and b are the vectors to its ends, and d is the direction of the point's ray.
+    a and b are the vectors from the point to its ends, of double-doubles, and d is the direction of
+    the point's ray. Only the angle of re + i im has a meaning.
     """
     # About c = -d the half of the area is the argument of
     #     (|a| |b| + a . b) |c| + c . (b |a| + a |b|) + i c . m,    m = a x b,
@@ -262,8 +266,8 @@ def _opposite_factor(a, b, d):
 def exact_factor(q, d, a, b):
     """Return the factor (re, im) of the edge from a to b, for a point q with a ray along d.
 
-    Only its angle has a meaning: the larger part is scaled to about 1. The angle is good to 2**-60,
-    and the sign of im is exact where the angle is 90 degrees or more.
+    Only the angle of re + i im has a meaning: the larger part is scaled to about 1. The angle is
+    good to 2**-60, and the sign of im is exact where the angle is 90 degrees or more.
     """
     stay_outlined()
     axis, way = way_of(d)
@@ -291,7 +295,8 @@ def exact_factor(q, d, a, b):
 def far_number(loops, s, q):
     """Return the winding number at a point q far away, outside of the box of the surface.
 
-    `loops` is the boundary as in `boundary_angles.add_boundary`; s scales its coordinates.
+    `loops` is the boundary as in `boundary_angles.add_boundary`; s is a power of two that scales
+    its half size to at most 1.
     """
     # The ray that leads away from the box crosses nothing: there are only the edges' angles.
     # With any c, the area of a triangle is twice the argument of |a| |b| |c| + ... + i c . (a x b).

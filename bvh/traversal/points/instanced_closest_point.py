@@ -63,7 +63,7 @@ def _scene_pointers(arrays):
 
 
 def _top_space(target, x, reach):
-    """Return the space of a scene's TLAS for both walks.
+    """Return the space of a scene's TLAS for both walks, in float32 and in float64.
 
     x is the point in the frame of the TLAS, `reach` its largest absolute coordinate.
     """
@@ -79,7 +79,7 @@ SPACES[SceneTarget] = _top_space, _top_space
 
 @inlined
 def _instance_space(instanced, metric, leaf, seen, mask):
-    """Return the space of the tree of a TLAS's leaf, for `walk_float32`.
+    """Return the `InstanceSpace` of the tree of a TLAS's leaf, for faces that pass `mask`.
 
     `metric` is the leaf's row of `world_metric`, and `seen` the point as `seen_from` returns it.
     """
@@ -93,7 +93,7 @@ def _instance_space(instanced, metric, leaf, seen, mask):
 
 @inlined
 def instance_double_space(instanced, metric, leaf, seen, mask):
-    """Return the space of a leaf's tree for `walk_float64`; arguments as in `_instance_space`."""
+    """Return the `DoubleSpace` of the tree of a leaf; arguments are as in `_instance_space`."""
     q, reach, lost, _ = seen
     return DoubleSpace(
         pointers_at(row_of(instanced, leaf), instanced), code_of(leaf, 0), peek(metric, SCALE), q,
@@ -105,24 +105,25 @@ def instance_double_space(instanced, metric, leaf, seen, mask):
 def _closest_in_leaf(target, goal, near, scratch, p, x, leaf, base):
     """Traverse the tree of a leaf of the TLAS for the closest triangle; return (near, goal).
 
-    `goal` is a `Candidates`, and `near` the upper bound of the distance. p is the point in the
-    world, x in the frame of the TLAS; the stack is free from `base` on.
+    `target` is the `SceneTarget`, `goal` a `Candidates`, and `near` the upper bound of the
+    distance. p is the point in the world, x in the frame of the TLAS; the stack is free from `base`
+    on.
     """
     instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
     seen = seen_from(instanced, metric, leaf, x)
-    # Whether float32 is accurate enough.
+    # The last item tells whether float32 is accurate enough.
     if seen[3]:
         space = _instance_space(instanced, metric, leaf, seen, target.mask)
         near, _, goal = point_walks.walk_instance_float32(space, goal, near, scratch, p, base)
         return near, goal
-    # The search in float64 has no candidates: measure those so far.
+    # The search in float64 keeps only the closest triangle so far: measure the candidates now.
     so_far = point_walks.measure(instanced, scratch, goal.stored, p, goal.so_far)
     return _closest_in_doubles(target, scratch, p, x, leaf, base, so_far)
 
 
 @kernel
 def _closest_in_doubles(target, scratch, p, x, leaf, base, so_far):
-    """Return (near, goal) as `_closest_in_leaf` does, from a search in float64.
+    """Traverse the tree of a leaf as `_closest_in_leaf` does, in float64; return (near, goal).
 
     `so_far` is (distance, name, u, v) of the closest triangle so far; no candidates are left.
     """
@@ -148,6 +149,7 @@ def _nearest_in_leaf(target, rows, near, scratch, p, x, leaf, base):
     stay_outlined()
     instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
     seen = seen_from(instanced, metric, leaf, x)
+    # The last item tells whether float32 is accurate enough.
     if seen[3]:
         space = _instance_space(instanced, metric, leaf, seen, target.mask)
         near, _, _ = point_walks.walk_instance_float32(space, rows, near, scratch, p, base)
@@ -160,10 +162,10 @@ def _visiting(in_leaf: Dispatcher) -> Callable[..., object]:
     """Return the function `visit` of a TLAS, which traverses the tree of a leaf by `in_leaf`."""
 
     def visit(space, goal, near, limits, scratch, p, code, top):
-        """Traverse the tree of a leaf, by its code, if the leaf passes the mask.
+        """Traverse the tree of a leaf of the TLAS, by its code, if the leaf passes the mask.
 
-        Arguments and results are those of `point_walks.visit`: x and p are the point in the frame
-        of the TLAS and in the world, and the stack is free from `top` on.
+        Returns the new (near, limits, goal). `space` is a `TopSpace`; other arguments are those of
+        `point_walks.visit`. The old `limits` are not used, as they follow from `near`.
         """
         tree, mask = space.tree, space.target.mask
         # The row in a leaf's code has the number of the leaf in the scene.

@@ -33,7 +33,7 @@ STACK_BYTES = 8 * STACK
 
 @inlined
 def _sooner(least, way, depth, k):
-    """Return (depth, k) if the depth is less than `least`, else (least, way), also if it is NaN."""
+    """Return (depth, k) if the depth is less than `least`; if not, or NaN, (least, way)."""
     return simd.select(depth < least, depth, least), simd.select(depth < least, k, way)
 
 
@@ -76,8 +76,8 @@ def _may_touch_group(tree, code, point, error):
 def _may_touch(tree, code, point, error):
     """Return whether a point in the box of a leaf, given by its code, may be on a primitive of it.
 
-    Other primitives than triangles are not tested: True. The point is spread over lanes
-    (`spread_point`); `error` bounds the errors of distances from it.
+    True for other primitives than triangles, which are not tested. The point's coordinates are each
+    in all lanes (`spread_point`); `error` bounds the errors of distances from it.
     """
     if primitives_class(tree) is Triangles:
         return _may_touch_group
@@ -114,8 +114,9 @@ def _near_face(tree, stack, p):
 def decide_parity(tree_row, points, crossings, surface, found, near):
     """Write to `found` whether each point is inside: whether its number of crossings is odd.
 
-    `crossings` are those of one ray from each point. If `surface`, also write to `near` the indices
-    of other points that may be on a face, to be tested exactly. Returns how many these are, else 0.
+    `crossings` has the number of one ray from each point. If `surface`, the indices of points that
+    are not inside but may be on a face are written to `near`, to be tested exactly. Returns how
+    many these are, 0 unless `surface`.
     """
     tree, stack = as_pointers(tree_row), simd.pointer_to(stack_memory(STACK_BYTES), np.int64(0))
     where, empty, count = simd.pointer(points), is_empty(tree_row), np.int64(0)

@@ -79,8 +79,8 @@ def local_bound(distance, scale):
 def square_bound(best, box_error):
     """Return the largest squared distance, in float32, of boxes that may contain a near primitive.
 
-    A primitive is near at a local distance of at most `best`; `box_error` is the error of distances
-    to boxes.
+    A primitive is near at a local distance of at most `best`; `box_error` bounds the absolute error
+    of distances to boxes. The result is at most 1e30, a finite number.
     """
     bound = (np.float64(best) + box_error) * UP
     return F(min(bound * bound * UP, 1e30))
@@ -88,7 +88,7 @@ def square_bound(best, box_error):
 
 @inlined
 def box_squares(blocks, at, p):
-    """Return the squared distances from p to the boxes of the node at `at`, in float32 lanes."""
+    """Return squared distances from p, spread over lanes, to the boxes in the node at `at`."""
     none = simd.splat(F(0.0), WIDTH)
     low, high = wide_nodes.child_boxes(blocks, at)
     x = simd.greater(simd.greater(low[0] - p[0], p[0] - high[0]), none)
@@ -99,11 +99,11 @@ def box_squares(blocks, at, p):
 
 @inlined
 def push_squares(blocks, code, squares, bound, stack, top, spare):
-    """Push the children with squared distances within a bound, nearest on top; return the new top.
+    """Push a node's children with squared distances up to `bound`, nearest on top; return the top.
 
-    `code` is the code of the node, `squares` are in lanes. An entry of the stack has the 32 bits of
-    the squared distance, which sort like the number, then those of the code. `spare` is scratch for
-    one vector of squares and one of codes.
+    `code` is the node's code, `squares` has the distances in float32 lanes, and `top` is the height
+    of the stack. An entry has the 32 bits of the squared distance, which sort like the number, then
+    those of the child's code. `spare` is scratch for one vector of squares and one of codes.
     """
     bits = simd.mask_bits(squares <= bound)
     if bits == 0:
@@ -135,8 +135,9 @@ key_of = inlined(lambda bound: np.int64(np.float32(bound).view(np.int32)) << 32 
 def group_bounds(groups, group, p):
     """Return bounds (low, high) of the distances from p to a group's triangles, in lanes.
 
-    They are off by at most LEAF_ERROR times the sum of p's largest coordinate and the frame's
-    bound. Both are infinite in lanes without a triangle, `high` also where there is no bound.
+    Each coordinate of p is in all lanes. Bounds are off by at most LEAF_ERROR times the sum of p's
+    largest coordinate and the frame's bound. Both are infinite in lanes without a triangle, `high`
+    also where there is no bound.
     """
     v0, e1, e2, n, tolerance, _, _ = load_group(groups, group)
     a = (p[0] - v0[0], p[1] - v0[1], p[2] - v0[2])
@@ -152,7 +153,8 @@ def corner_bounds(a, e1, e2, n, tolerance):
     negative in lanes without a triangle, whose bounds are infinite.
     """
     none, one = simd.splat(F(0.0), WIDTH), simd.splat(F(1.0), WIDTH)
-    # The weights s, t of the nearest point, by region (Ericson 2005, section 5.1.5).
+    # The weights s, t of the nearest point v0 + s e1 + t e2, by region (Ericson 2005, "Real-Time
+    # Collision Detection", 5.1.5). Errors of them are harmless: any point gives an upper bound.
     l11, l12, l22 = dot(e1, e1), dot(e1, e2), dot(e2, e2)
     d1, d2 = dot(e1, a), dot(e2, a)
     d3, d4, d5, d6 = d1 - l11, d2 - l12, d1 - l12, d2 - l22
@@ -187,7 +189,8 @@ def corner_bounds(a, e1, e2, n, tolerance):
         a[2] - simd.fused(s, e1[2], t * e2[2]),
     )
     high = simd.sqrt(dot(g, g))
-    # The lower bound is along the normal, towards the point, or from the nearest point on an edge.
+    # The lower bound is the gap along g: the normal, towards p, if the nearest point is inside of
+    # the triangle; else the vector from that point to p.
     facing = dot(n, a)
     turned = simd.select(facing < none, -one, one)
     g = (
@@ -206,7 +209,7 @@ def corner_bounds(a, e1, e2, n, tolerance):
 
 @inlined
 def _box_square(blocks, at, x, weights):
-    """Return the weighted squared distance from x to the box `at`, -1 for an unused lane."""
+    """Return the weighted squared distance from x to the child's box at `at`, -1 for no child."""
     square = 0.0
     for axis in range(3):
         low = np.float64(wide_nodes.child_lower(blocks, at, axis))
@@ -231,11 +234,11 @@ def square_limit(best, scale, lost):
 
 @kernel
 def push_near(blocks, code, x, weights, bound, scratch, top):
-    """Push the children whose weighted squared distance is within a bound; return the new top.
+    """Push a node's children, by its code, with weighted squared distances up to `bound`.
 
-    x is the point in the frame of the tree, `code` the node's code; `weights` are factors of the
-    squares of a distance's components. The nearest child comes on top. Entries are in two stacks:
-    codes in `scratch.stack`, and squares in `scratch.squares`.
+    x is the point in the frame of the tree; `weights` are factors of the squares of a distance's
+    components. The nearest child comes on top. Entries are in two stacks: codes in `scratch.stack`,
+    and squares in `scratch.squares`. `top` is the height of both; the new one is returned.
     """
     stack, squares = scratch.stack, scratch.squares
     first = top

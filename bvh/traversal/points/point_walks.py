@@ -85,13 +85,12 @@ class Rows(NamedTuple):
 
 
 def _walk_float32(space, goal, near, scratch, p, base):
-    """Traverse a tree, nearest boxes first; return the final (near, limits, goal).
+    """Traverse the tree of `space`, nearest boxes first; return the final (near, limits, goal).
 
-    p is the point in the world; `near` is the largest distance that counts. The stack is free from
-    `base` on.
+    p is the point in the world; `near` is the largest distance from it that counts, and `limits`
+    are local bounds (see `limits_of`). The stack in `scratch` is free from `base` on.
     """
-    stack = scratch.stack
-    limits = limits_of(space, near)
+    stack, limits = scratch.stack, limits_of(space, near)
     simd.poke(stack, base, np.int64(0))
     top = base + 1
     while top > base:
@@ -110,7 +109,7 @@ def _walk_float32(space, goal, near, scratch, p, base):
 
 
 def _walk_float64(space, goal, near, scratch, p, base):
-    """Traverse a tree as `_walk_float32` does, in float64; return the final (near, goal)."""
+    """Traverse the tree of `space` as `_walk_float32` does, in float64; return (near, goal)."""
     stack, squares = scratch.stack, scratch.squares
     bound = point_bounds.square_limit(near, space.scale, space.lost)
     simd.poke(stack, base, np.int64(0))
@@ -139,16 +138,16 @@ walk_instance_float32, walk_instance_float64 = inlined(_walk_float32), inlined(_
 
 @inlined
 def limits_of(space, near):
-    """Return `limits` for `near`, the largest distance in the world that counts.
+    """Return `limits`, in float32, for `near`, the largest distance in the world that counts.
 
-    They are the largest local distance to triangles, and squared distance to boxes, in float32.
+    They are the largest distance to triangles and squared distance to boxes, in local units.
     """
     bound = point_bounds.local_bound(near, space.scale)
     return bound, point_bounds.square_bound(bound, space.box_error)
 
 
 def _push_local(space, code, bound, scratch, top):
-    """Push the node's children within a squared local distance `bound`; return the new top."""
+    """Push children of node `code` within a squared local distance `bound`; return the new top."""
     squares = point_bounds.box_squares(space.tree.blocks, node_at(code), space.point)
     return point_bounds.push_squares(
         space.tree.blocks, code, squares, bound, scratch.stack, top, scratch.spare
@@ -156,7 +155,7 @@ def _push_local(space, code, bound, scratch, top):
 
 
 def _push_transformed(space, code, bound, scratch, top):
-    """Push the node's children of an instance's tree, as `push` says, by its world metric."""
+    """Push children of an instance's node `code` within a squared `bound`, by its world metric."""
     return push_stretched(
         space.tree.blocks, code, space.point, space.metric, bound, scratch.stack, top, scratch.spare
     )
@@ -164,13 +163,13 @@ def _push_transformed(space, code, bound, scratch, top):
 
 @by_type(inline=True)
 def push(space, code, bound, scratch, top):
-    """Push the node's children within a squared `bound`, nearest on top; return the new top."""
+    """Push children of node `code` within a squared `bound`, nearest on top; return the new top."""
     return _push_transformed if space.instance_class is InstanceSpace else _push_local
 
 
 @by_type(inline=True)
 def triangle_bounds(space, group):
-    """Return bounds of local distances to a group's triangles, up to errors of `space.error`."""
+    """Return bounds (low, high) of a group's triangles' local distances, off by `space.error`."""
     if space.instance_class is TreeSpace:
         return lambda space, group: point_bounds.group_bounds(space.tree.groups, group, space.point)
     return lambda space, group: stretched_bounds(
@@ -183,10 +182,7 @@ ids_at = inlined(lambda space, group: id_place(space.tree.groups, group_at(group
 
 
 def _visit_closest(space, goal, near, limits, scratch, p, code, top):
-    """Collect the triangles of a leaf, by its code, that may be the closest (see `visit`).
-
-    `near` bounds distances in the world, `limits` local ones; both are returned, lowered.
-    """
+    """Collect a leaf's triangles that may be closest; return the lowered (near, limits, goal)."""
     bound, square = limits
     count, so_far = goal
     unit = 1.0 / space.scale
@@ -221,7 +217,7 @@ def _visit_closest(space, goal, near, limits, scratch, p, code, top):
 
 
 def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
-    """Insert the triangles of a leaf that come before the last row of the goal (see `visit`)."""
+    """Insert a leaf's triangles that come before the goal's last row; return as `visit` does."""
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         low, _ = triangle_bounds(space, group)
@@ -237,9 +233,9 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
 
 
 def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
-    """Measure all triangles of a leaf; insert those that come before the last row (see `visit`).
+    """Insert triangles of a leaf that come before the goal's last row; all are measured.
 
-    `limits` are returned as given: `walk_float64` has its own.
+    Arguments are those of `visit`. `limits` are returned as given: `walk_float64` has its own.
     """
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
@@ -248,8 +244,7 @@ def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
     return simd.peek(goal.distance, goal.k - 1), limits, goal
 
 
-# `visit`, by the classes of space and goal; `instanced_closest_point` adds those of a TLAS, and
-# `shape_points` those of shapes.
+# `visit` by space and goal; `instanced_closest_point` and `shape_points` add theirs.
 VISITS: dict[tuple[type, type], Callable[..., object]] = {
     (TreeSpace, Candidates): _visit_closest,
     (InstanceSpace, Candidates): _visit_closest,
@@ -263,17 +258,18 @@ VISITS: dict[tuple[type, type], Callable[..., object]] = {
 def visit(space, goal, near, limits, scratch, p, code, top):
     """Bound or measure the primitives of a leaf, by its code; return the new (near, limits, goal).
 
-    The classes of `space` and `goal` choose the function. `near` and `limits` bound distances in
-    the world and local ones, p is the point in the world, and the stack is free from `top` on.
+    The classes of `space` and `goal` choose the function. `near` and `limits` are the largest
+    distance that counts in the world and in local units (see `limits_of`), p is the point in the
+    world, and the stack is free from `top` on.
     """
     return VISITS[space.instance_class, goal.instance_class]
 
 
 @by_type(inline=True)
 def nearer(space, near, nearest, unit):
-    """Return `near` or, in the tree of an instance, the distance of `nearest` local units if less.
+    """Return the lower of `near` and, in the tree of an instance, `nearest` local units.
 
-    `unit` is the length of a local unit in the world. In a tree by itself, `limits` suffice.
+    A local unit is `unit` in the world. In a tree by itself `limits` suffice: `near` is returned.
     """
     if space.instance_class is TreeSpace:
         return lambda space, near, nearest, unit: near
@@ -282,9 +278,10 @@ def nearer(space, near, nearest, unit):
 
 @kernel
 def measure(primitives, scratch, count, p, so_far):
-    """Return (distance, name, u, v) of the closest to p among `count` candidates and `so_far`.
+    """Return (distance, name, u, v) of the triangle closest to p: a candidate, or `so_far`.
 
-    `so_far` is such a tuple. Of triangles at the same distance, the one of lowest name is closest.
+    `so_far` is such a tuple; `scratch` has `count` candidates. Of equally close triangles, the one
+    of lowest name is returned.
     """
     stay_outlined()
     best, name, u, v = so_far
@@ -323,7 +320,7 @@ def _collect_in_world(space, scratch, count, lows, ids):
 
 @by_type(inline=True)
 def collect(space, scratch, count, lows, ids):
-    """Store lower bounds and names behind the first `count` candidates; a tree's stay local."""
+    """Store bounds and names behind the first `count` candidates; `lows` and `ids` are lanes."""
     return _collect_local if space.instance_class is TreeSpace else _collect_in_world
 
 
@@ -341,7 +338,7 @@ def _bound_of(space, near, bound):
 
 @inlined
 def keep_near(space, scratch, count, near, bound):
-    """Drop candidates beyond `near`, in a `TreeSpace` beyond local `bound`; return the count."""
+    """Drop candidates whose bounds exceed `near` (a `TreeSpace`: `bound`); return how many stay."""
     # Without a branch: each candidate is stored, and overwritten by the next unless it is kept.
     bound = _bound_of(space, near, bound)
     left = np.int64(0)
@@ -355,7 +352,8 @@ def keep_near(space, scratch, count, near, bound):
 
 @inlined
 def _insert(rows, d, name):
-    """Insert (d, name) into sorted rows, unless the name is there, and drop the last row."""
+    """Insert (d, name) into sorted rows and drop the last row, unless a row has this name."""
+    # A split triangle is met in several leaves.
     distance, names, k = rows.distance, rows.names, rows.k - 1
     for i in range(rows.k):
         if simd.peek(names, i) == name:
@@ -370,7 +368,7 @@ def _insert(rows, d, name):
 
 @inlined
 def insert_nearer(rows, d, name):
-    """Insert (d, name), a distance and a name, into sorted rows if it comes before the last row."""
+    """Insert (d, name), a distance and a name, into `rows` if it comes before the last row."""
     worst, last = simd.peek(rows.distance, rows.k - 1), simd.peek(rows.names, rows.k - 1)
     if d < worst or (d == worst and name < last):
         _insert(rows, d, name)
@@ -378,9 +376,9 @@ def insert_nearer(rows, d, name):
 
 @kernel
 def insert_group(primitives, ids, base, at, bits, p, rows):
-    """Insert the triangles of a group, in the lanes `bits`, that are nearer to p than the last row.
+    """Insert the triangles of a group, in the lanes `bits`, that come before the last of `rows`.
 
-    The group's ids begin at `ids[at]`; a name is `base` with the id in the low bits.
+    The group's ids begin at `ids[at]` (-1: no triangle); names are `base` with ids in the low bits.
     """
     stay_outlined()
     for lane in range(WIDTH):
@@ -395,6 +393,6 @@ def insert_group(primitives, ids, base, at, bits, p, rows):
 
 @inlined
 def _insert_group(space, group, bits, p, rows):
-    """Insert the triangles of a group, in the lanes `bits`, that are nearer than the last row."""
+    """Insert the triangles of a group, in the lanes `bits`, that come before the last of `rows`."""
     tree = space.tree
     insert_group(tree.primitives, tree.ids, space.base, ids_at(space, group), bits, p, rows)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import inlined
+from bvh.runtime.memory import aligned
 from bvh.runtime.simd import WIDTH, pointer_to
 from bvh.tree.wide_nodes import STACK
 
@@ -35,11 +35,11 @@ def new_scratch(scene: bool = False) -> PointScratch:
     # The stack of a scene is for two trees, the BLAS's above the TLAS's. Its candidates are
     # distances in the world, float64, and codes, int64, in place of float32 and int32.
     trees, real, whole = (2, np.float64, np.int64) if scene else (1, np.float32, np.int32)
+    size = CAPACITY + WIDTH
     return PointScratch(
-        aligned(trees * STACK, np.int64), aligned(trees * STACK, np.float64),
-        aligned(2 * WIDTH, np.float32), aligned(CAPACITY + WIDTH, real),
-        aligned(CAPACITY + WIDTH, whole), aligned(CAPACITY + WIDTH, np.float64),
-        aligned(1, np.int64),
+        stack=aligned(trees * STACK, np.int64), squares=aligned(trees * STACK, np.float64),
+        spare=aligned(2 * WIDTH, np.float32), bounds=aligned(size, real),
+        names=aligned(size, whole), lows=aligned(size, np.float64), closest=aligned(1, np.int64),
     )  # fmt: skip
 
 
@@ -52,7 +52,7 @@ SCRATCH_BYTES = CLOSEST + 8 + 64
 
 @inlined
 def scratch_at(memory):
-    """Return scratch for a tree, as pointers into SCRATCH_BYTES of memory at an address."""
+    """Return scratch for a tree, as pointers into SCRATCH_BYTES at the address `memory`."""
     # Rounded up to a cache line of 64 bytes.
     at = memory + (-memory & 63)
     return PointScratch(

@@ -54,7 +54,7 @@ class Around(NamedTuple):
 
 @by_type(inline=True)
 def _capsule_of(primitives, name):
-    """Return (end, other end, radius) of a shape by its name; the ends of a sphere are equal."""
+    """Return (end, other end, radius) of a shape by its name; a sphere has two equal ends."""
     if primitives.instance_class is Instanced:
         return lambda primitives, name: instanced_capsule(primitives, name)
     ends = KINDS[primitives.instance_class].capsule
@@ -62,7 +62,7 @@ def _capsule_of(primitives, name):
 
 
 def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
-    """Insert the shapes of a leaf that come before the last row (see `point_walks.visit`)."""
+    """Insert the shapes of a leaf that come before the goal's last row; arguments as in `visit`."""
     first, size = leaf_rows(code)
     for place in range(first, first + size):
         prim = np.int64(peek(space.tree.ids, place))
@@ -74,7 +74,7 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
 
 
 def _visit_around(space, goal, near, limits, scratch, p, code, top):
-    """Set the byte `goal.found` if p is in one of a leaf's shapes (see `point_walks.visit`)."""
+    """Set the byte `goal.found` if p is in one of a leaf's shapes; arguments as in `visit`."""
     first, size = leaf_rows(code)
     for place in range(first, first + size):
         prim = np.int64(peek(space.tree.ids, place))
@@ -87,10 +87,10 @@ def _visit_around(space, goal, near, limits, scratch, p, code, top):
 
 @kernel
 def _walk_leaf(target, goal, near, scratch, p, x, leaf, base):
-    """Traverse the tree of a leaf of the TLAS, over shapes; return (near, goal).
+    """Traverse the tree of a leaf of the TLAS, over shapes; return the new (near, goal).
 
-    p is the point in the world, x in the frame of the TLAS; only shapes at most `near` from it
-    count. The stack is free from `base` on.
+    `target` is the `SceneTarget`. p is the point in the world, x in the frame of the TLAS; only
+    shapes at most `near` from it count. The stack is free from `base` on.
     """
     # The error of vertices, stretched by the lengths of the metric, is added to that of the point.
     stay_outlined()
@@ -105,7 +105,11 @@ def _walk_leaf(target, goal, near, scratch, p, x, leaf, base):
 
 
 def _visit_leaf(space, goal, near, limits, scratch, p, code, top):
-    """Traverse the tree of a TLAS leaf, given by code, if it is over shapes and passes the mask."""
+    """Traverse the tree of a TLAS leaf, by `code`, if it is over shapes and passes the mask.
+
+    Arguments and results are those of `point_walks.visit`.
+    """
+    # The row in a leaf's code has the number of the leaf in the scene.
     instanced, leaf = space.tree.primitives, np.int64(peek(space.tree.ids, ~code >> LEAF_BITS))
     row = row_of(instanced, leaf)
     if (
@@ -122,7 +126,7 @@ VISITS[TopSpace, ShapeRows] = VISITS[TopSpace, Around] = _visit_leaf
 
 @kernel
 def _walk(target, goal, near, scratch, p):
-    """Collect, in `goal`, the shapes of a tree or scene at most `near` from a finite point p."""
+    """Write to `goal` the result of a search for shapes at most `near` from a finite point p."""
     x, reach = point_bounds.local_point(target.tree.frame, p)
     space = double_space_of(target, x, reach)
     point_walks.walk_float64(space, goal, near, scratch, p, np.int64(0))
@@ -130,7 +134,7 @@ def _walk(target, goal, near, scratch, p):
 
 @by_type(inline=True)
 def _is_shape(primitives, name):
-    """Return whether the primitive of a name is a sphere or capsule."""
+    """Return whether a primitive, by its name, is a sphere or capsule: always, except in scenes."""
     if primitives.instance_class is Instanced:
         return lambda primitives, name: kind_of(primitives, leaf_of(name)) >= SPHERES
     return lambda primitives, name: True
@@ -138,7 +142,7 @@ def _is_shape(primitives, name):
 
 @by_type(inline=True)
 def _nearest_on_face(primitives, name, p):
-    """Return (point, u, v): the nearest point to p of a face by its name, and its weights."""
+    """Return (point, u, v): the point of a face, by its name, nearest to p, and its weights."""
     if primitives.instance_class is Instanced:
         return lambda primitives, name, p: point_on(corners(primitives, name), p)
     # Trees over shapes have no faces.
@@ -173,8 +177,9 @@ def _finish(primitives, found, i, p, whole):
 def nearest_shapes(target, points, limits, scratch, begin, end, count, found):
     """Find the `count` shapes nearest to each of the points begin..end-1.
 
-    On entry, the `count` rows of each point in `found` have the nearest faces, or the name -1;
-    nearer shapes replace them. `limits` has one largest distance for all points, or one for each.
+    Point i has rows i * count to (i + 1) * count - 1 of `found`. On entry, these have the nearest
+    faces, or the name -1; nearer shapes replace them. `limits` has one largest distance for all
+    points, or one for each; `scratch` is for one thread.
     """
     aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
     where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)

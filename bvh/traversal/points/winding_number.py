@@ -43,21 +43,20 @@ dot = inlined(lambda a, b: simd.fused(a[0], b[0], simd.fused(a[1], b[1], a[2] * 
 
 @inlined
 def _ring(terms, at, cosine, sine):
-    """Return c cosine + s sine, in lanes: c are the terms at `at`, s those LANES further on."""
-    return simd.fused(
-        simd.load(terms, at, LANES), cosine, simd.load(terms, at + LANES, LANES) * sine
-    )
+    """Return c cosine + s sine, in lanes: c are the terms from `at` on, s the LANES after them."""
+    c, s = simd.load(terms, at, LANES), simd.load(terms, at + LANES, LANES)
+    return simd.fused(c, cosine, s * sine)
 
 
 @inlined
 def _series(terms, at, x, y, z, h):
-    """Return the sums of the series of a node's children, in lanes.
+    """Return the solid angles of a node's children, in lanes, by their multipole series.
 
     The factors of the series are the terms from `at` on. x, y, z are unit vectors from the point to
     the children's centres, and h is 1 over the distance.
     """
-    # Order by order, v1 to v5, by descending degrees m, with xm + i ym = (x + i y)**m (see
-    # `winding_moments`).
+    # It is v1 h**2 + v2 h**3 + ... + v5 h**6, where each v sums spherical harmonics of one order:
+    # polynomials of z times x, y or the xm + i ym = (x + i y)**m, from the highest m to 0.
     w = z * z
     x2, y2 = simd.fused(x, x, -(y * y)), F(2.0) * x * y
     x3, y3 = simd.fused(x, x2, -(y * y2)), simd.fused(x, y2, y * x2)
@@ -91,10 +90,11 @@ def _series(terms, at, x, y, z, h):
 
 @inlined
 def _far_sum(terms, at, p, beta):
-    """Return (solid angles of a node's far children, in lanes; bits of the lanes of near ones).
+    """Return (solid angles of a node's far children, 0 in other lanes; bits of near children).
 
     The node's terms begin at `at`; p is the point, `beta` the square of the accuracy: a child is
-    far if its squared distance exceeds beta times its squared radius.
+    far if its squared distance exceeds beta times its squared radius, and AT_HAND, below which
+    float32 is too inaccurate.
     """
     # RADIUS has squares of radii, -1 where there is no child.
     none = simd.splat(F(0.0), LANES)
@@ -129,8 +129,9 @@ def _corner(faces, at, count, p):
 def _turn(re, im, around, faces, first, count, p):
     """Return (re, im, around): re + i im times the complex numbers of a leaf's faces, in lanes.
 
-    The number x + i y of a face has half its solid angle as its angle. The sum of all angles is
-    that of the product plus `around` full turns. The leaf has `count` faces from number `first` on.
+    The number x + i y of a face has half its solid angle, seen from p, as its angle. The sum of all
+    angles is that of the product plus `around` full turns. The leaf has `count` faces, at most one
+    a lane, from number `first` on.
     """
     at, none = CORNERS * first, simd.splat(0.0, LANES)
     a, la = _corner(faces, at, count, p)
@@ -157,20 +158,18 @@ def _turn(re, im, around, faces, first, count, p):
     up = im >= none
     turned = used & ~(up ^ (y >= none)) & ((t >= none) ^ up)
     step = simd.select(up, simd.splat(1.0, LANES), simd.splat(-1.0, LANES))
-    return (
-        simd.select(used, s, re),
-        simd.select(used, t, im),
-        around + simd.select(turned, step, none),
-    )
+    around = around + simd.select(turned, step, none)
+    return simd.select(used, s, re), simd.select(used, t, im), around
 
 
 @kernel
 def _winding(tree, x, p, beta):
     """Return the winding number at the point x in the local frame of a tree.
 
-    p is the point in the world times the frame's scale, `tree` a `WindingTerms` of pointers, and
-    `beta` the square of the accuracy.
+    p is the point in the world times the frame's scale, as corners of faces are stored; `tree` is a
+    `WindingTerms` of pointers, and `beta` the square of the accuracy.
     """
+    # `far` sums solid angles of far nodes; re, im and `around` those of faces (see `_turn`).
     codes, terms, faces, _ = tree
     point = simd.splat(F(x[0]), LANES), simd.splat(F(x[1]), LANES), simd.splat(F(x[2]), LANES)
     far, around = simd.splat(F(0.0), LANES), simd.splat(0.0, LANES)
@@ -200,7 +199,7 @@ def _winding(tree, x, p, beta):
 
 @inlined
 def _total(vector, memory):
-    """Return the sum of the 8 lanes, added in pairs; `memory` is scratch for one vector."""
+    """Return the sum of the 8 lanes, in an order that no CPU changes; `memory` is for a vector."""
     simd.store(memory, 0, vector)
     odd = simd.peek(memory, 1) + simd.peek(memory, 3), simd.peek(memory, 5) + simd.peek(memory, 7)
     even = simd.peek(memory, 0) + simd.peek(memory, 2), simd.peek(memory, 4) + simd.peek(memory, 6)
@@ -209,9 +208,10 @@ def _total(vector, memory):
 
 @entry
 def winding_numbers(tree, points, beta, begin, end, found):
-    """Write the winding numbers at the points begin..end-1; `beta` is the accuracy squared.
+    """Write to `found` the winding numbers at the points begin..end-1.
 
-    They are NaN for points that are not finite, and 0 far away.
+    They are NaN for points that are not finite, and 0 far away. `tree` is a `WindingTerms`, and
+    `beta` the square of the accuracy.
     """
     arrays, where, numbers = as_pointers(tree), simd.pointer(points), simd.pointer(found)
     limit, s, is_empty = F(beta), frames.scale(arrays.frame), len(tree.codes) == 0

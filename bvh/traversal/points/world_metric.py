@@ -81,8 +81,10 @@ SHEARED, STEPS = 0.75, 2
 def _least_eigenvalue(a, b, c):
     """Return a lower bound, at least 0, of the eigenvalues of a symmetric 3 x 3 matrix.
 
-    Its diagonal is 1; its other entries a, b, c are the cosines between the columns of K.
+    Its diagonal is 1; its other entries a, b, c are cosines between three vectors.
     """
+    # By Newton's method for the least root of x**3 - 3 p x - 2 a b c, which is that of the matrix
+    # less the identity, from below; 2**-20 covers rounding.
     p = (a * a + b * b + c * c) / 3.0
     least = -2.0 * sqrt(p)
     # A step at least halves the distance to the root, which may be a double one.
@@ -99,8 +101,9 @@ def _least_eigenvalue(a, b, c):
 def fill_metrics(rows, maps, frames, tree_of, out):
     """Write the rows of `out`, (n, METRIC_SIZE), for the leaves whose numbers are `rows`.
 
-    Leaf i has the map maps[i] (3, 4), and a tree with the frame frames[tree_of[i]]. Its row begins
-    with K (see ROWS). A SCALE of 0 means that no box of the tree is too far.
+    Leaf i has the map maps[i] (3, 4), and a tree with the frame frames[tree_of[i]]. Its row has K
+    (the map's linear part over a power of two), the WEIGHTS and LENGTHS of K's columns, and so on
+    (see ROWS). A SCALE of 0 marks numbers out of range: no box of the tree counts as too far.
     """
     for i in rows:
         m, frame, row = maps[i], frames[tree_of[i]], out[i]
@@ -108,6 +111,7 @@ def fill_metrics(rows, maps, frames, tree_of, out):
         for r in range(3):
             for column in range(3):
                 size = max(size, abs(m[r, column]))
+        # K = m * 2**-e has entries below 1.
         e = exponent(size) + 1
         shift, s = exponent_of(frame) - e, power_of_two(-e)
         for r in range(3):
@@ -150,8 +154,8 @@ def fill_metrics(rows, maps, frames, tree_of, out):
 def _mapped(transforms, at, x):
     """Return one coordinate of the mapped point x, and the sum of the absolute values of its terms.
 
-    `transforms` has maps by columns of three numbers; the first number of the row of the map that
-    gives the coordinate is at `at`.
+    `transforms` has maps by columns of three numbers. The coordinate is given by a row of the map,
+    whose first number is at `at`, and the others every three numbers.
     """
     row = shifted(transforms, at)
     a, b, c = peek(row, 0) * x[0], peek(row, 3) * x[1], peek(row, 6) * x[2]
@@ -163,9 +167,10 @@ def _mapped(transforms, at, x):
 def seen_from(instanced, metric, leaf, x):
     """Return (q, reach, lost, near) of the point x of the TLAS's frame, as seen by a leaf's tree.
 
-    q is the point in the frame of the BLAS, `reach` the S to which float32 errors are relative,
-    `lost` bounds the error of stretched distances from q, inf if unknown, and `near` tells whether
-    float32 is accurate enough. `metric` is the leaf's row of `fill_metrics`.
+    q is the point in the frame of the leaf's tree (BLAS), `reach` is what errors in float32 are
+    relative to: sum(n[i] (abs(q[i]) + bound)), for lengths n of K's columns. `lost` bounds the
+    error of stretched distances from q, inf if unknown, and `near` tells whether float32 is
+    accurate enough. `metric` is the leaf's row of `fill_metrics`.
     """
     transforms, at = instanced.transforms, leaf * TRANSFORM_SIZE
     q0, s0 = _mapped(transforms, at, x)
@@ -196,15 +201,16 @@ _along = inlined(lambda g, row: g[0] * row[0] + g[1] * row[1] + g[2] * row[2])
 
 @inlined
 def _stretch(metric, v):
-    """Return K times v, a vector of lanes."""
+    """Return K v of a vector of lanes, by the matrix K in `metric` (see `fill_metrics`)."""
     return _along(v, _row(metric, 0)), _along(v, _row(metric, 1)), _along(v, _row(metric, 2))
 
 
 @inlined
 def stretched_bounds(groups, group, p, metric):
-    """Return (low, high) of the stretched distances from p to a group's triangles, in lanes.
+    """Return bounds (low, high) of stretched distances from p to a group's triangles, in lanes.
 
-    Both are off by less than TRIANGLE_ERROR times the reach of the point.
+    Stretched distances are |K v| of vectors v in the tree's frame (see `fill_metrics`). Both bounds
+    are off by less than TRIANGLE_ERROR times the reach of the point.
     """
     at = triangle_groups.group_at(group)
     v0, (e1, e2) = triangle_groups.group_origin(groups, at), triangle_groups.group_edges(groups, at)
@@ -221,7 +227,10 @@ _off = inlined(lambda low, high, p: greater(greater(low - p, p - high), splat(F(
 
 @inlined
 def _weighed(blocks, at, p, metric):
-    """Return lower bounds of squared stretched distances from p to a node's boxes, by WEIGHTS."""
+    """Return lower bounds of squared stretched distances from p to the boxes in the node at `at`.
+
+    For distances with components x, y, z they are w[0] x**2 + w[1] y**2 + w[2] z**2, by WEIGHTS w.
+    """
     low, high = child_boxes(blocks, at)
     x, y, z = _off(low[0], high[0], p[0]), _off(low[1], high[1], p[1]), _off(low[2], high[2], p[2])
     return (
@@ -232,7 +241,7 @@ def _weighed(blocks, at, p, metric):
 
 @inlined
 def _step(g, r, near, far, column, share):
-    """Move points of boxes along one axis, towards p; return the new (g, r).
+    """Move points of boxes along one axis to where they are nearest to p; return the new (g, r).
 
     g are the stretched vectors from the points to p, and r, in near..far, the vectors' components
     along the axis before K is applied. `column` is the axis's column of K, and `share` the inverse
@@ -253,9 +262,10 @@ def _least_along(g, near, far, column):
 
 @inlined
 def _directed(blocks, at, p, metric):
-    """Return lower bounds of squared stretched distances from p to a node's boxes, by directions.
+    """Return lower bounds of squared stretched distances from p to the boxes in the node at `at`.
 
-    For each box, g leads to p from about the nearest point; the gap along g bounds the distance.
+    For each box, g leads to p from about the nearest point, which STEPS rounds over the axes find;
+    the gap along g bounds the distance.
     """
     low, high = child_boxes(blocks, at)
     none = splat(F(0.0), WIDTH)
@@ -268,6 +278,7 @@ def _directed(blocks, at, p, metric):
     g = _stretch(metric, (x, y, z))
     c0, c1, c2 = _column(metric, 0), _column(metric, 1), _column(metric, 2)
     n0, n1, n2 = peek(metric, LENGTHS), peek(metric, LENGTHS + 1), peek(metric, LENGTHS + 2)
+    # Inverses of the columns' squared lengths, finite.
     s0 = F(1.0 / (n0 * n0 + 1e-30))
     s1 = F(1.0 / (n1 * n1 + 1e-30))
     s2 = F(1.0 / (n2 * n2 + 1e-30))
@@ -287,10 +298,12 @@ def _directed(blocks, at, p, metric):
 
 @kernel
 def push_stretched(blocks, code, p, metric, bound, stack, top, spare):
-    """Push the children of a node of an instance's tree, as `push_squares`; return the new top.
+    """Push the children of a node of an instance's tree within `bound`, nearest on top.
 
-    p is the point in the frame of the tree, `metric` the leaf's row of `fill_metrics`.
+    `bound` is a squared stretched distance. p is the point in the frame of the tree, `metric` the
+    leaf's row of `fill_metrics`; other arguments are those of `push_squares`. Returns the new top.
     """
+    # Where the map shears, weights bound distances poorly.
     stay_outlined()
     at = node_at(code)
     if peek(metric, LEAST) < SHEARED:

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, scale_by
-from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import inlined
+from bvh.runtime.memory import aligned
 from bvh.runtime.simd import WIDTH, Accessor, peek, rows, shifted
 from bvh.traversal.rays import ray_numbers as numbers
 from bvh.tree.instanced import by_scene, code_of, leaf_of, prim_of
@@ -55,7 +55,7 @@ F = np.float32
 
 
 def _row(row: int, kind: type = np.float32) -> tuple[Accessor, Accessor, Accessor]:
-    """Return the accessors (read, load, store) of a row of lanes.
+    """Return the accessors (read, load, store) of row `row` of `Block.lanes`, of type `kind`.
 
     read(lanes, r) returns the number of the ray at lane index r, load(lanes, r, n) a vector of
     those of n rays from there on, and store(lanes, r, value) writes either.
@@ -135,14 +135,18 @@ def tau_around(block, r, t):
 
 
 def _closest_id(primitives, block, r):
-    """Return the id of the closest hit of the ray at r, -1 for none; `primitives` is unused."""
+    """Return the id of the closest primitive so far of the ray at lane index r; -1 for none.
+
+    `primitives` only tells that this is not a scene.
+    """
     return prim(block.lanes, r)
 
 
 def _closest_code(primitives, block, r):
     """Return a scene's code of the closest primitive of the ray at lane index r; -1 for none.
 
-    It is made of the instanced tree and the id there. `primitives` only tells that this is a scene.
+    The code is made of the row of an instanced tree and the primitive's id in that tree.
+    `primitives` only tells that this is a scene.
     """
     best = prim(block.lanes, r)
     return best if best < 0 else code_of(prim_instance(block.lanes, r), best)
@@ -152,15 +156,18 @@ closest_primitive = by_scene(_closest_id, _closest_code)
 
 
 def _set_closest_id(primitives, block, r, prim):
-    """Write the id of the closest hit of the ray at r, -1 for none; `primitives` is unused."""
+    """Write the id `prim`, -1 for none, as closest primitive of the ray at lane index r.
+
+    `primitives` only tells that this is not a scene.
+    """
     set_prim(block.lanes, r, prim)
 
 
 def _set_closest_code(primitives, block, r, prim):
-    """Write the closest primitive of the ray at lane index r, by its code in a scene; -1 for none.
+    """Write a scene's code `prim`, -1 for none, as closest primitive of the ray at lane index r.
 
-    A code is made of two int32, the instanced tree and the id there, which are both -1 for -1.
-    `primitives` only tells that this is a scene.
+    A code is made of two int32: the row of an instanced tree, and the id in that tree; both are -1
+    for the code -1. `primitives` only tells that this is a scene.
     """
     set_prim(block.lanes, r, prim_of(prim))
     set_prim_instance(block.lanes, r, leaf_of(prim))

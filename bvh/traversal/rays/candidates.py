@@ -66,13 +66,13 @@ class Candidates(NamedTuple):
 def _edge_margin(primitives, ray, tolerance):
     """Return the error bounds of the edge tests of a ray and a group; negative in unused lanes.
 
-    `ray` are its `ray_numbers`, `tolerance` is of the group; `primitives` only tells "no scene".
+    `ray` are the ray's `ray_numbers`, `tolerance` is the group's, a vector; `primitives` is unused.
     """
     return ray_numbers.edge(ray) * tolerance
 
 
 def _moved_edge_margin(primitives, ray, tolerance):
-    """Return error bounds of edge tests, as `_edge_margin`, for a ray moved into a BLAS."""
+    """Return the error bounds of the edge tests of a ray moved into a BLAS and a group."""
     # In unused lanes the tolerance is negative; so must be the bound, whatever is added.
     margin = fma(ray_numbers.edge(ray), tolerance, ray_numbers.edge_floor(ray))
     return select(tolerance > splat(F(0.0), WIDTH), margin, splat(F(-INF), WIDTH))
@@ -84,13 +84,13 @@ edge_margin = by_scene(_edge_margin, _moved_edge_margin)
 def _distance_margin(primitives, ray, size, tolerance):
     """Return the error bounds of a ray's distances to a group's triangles, times abs(den).
 
-    `ray` are its `ray_numbers`, `size` is of the group. Only moved rays need `tolerance`.
+    den is direction . normal; `size`, a vector, is the group's; `tolerance` is unused.
     """
     return fma(ray_numbers.t_error(ray), size, splat(TINY, WIDTH))
 
 
 def _moved_distance_margin(primitives, ray, size, tolerance):
-    """Return error bounds of distances, as `_distance_margin`, for a ray moved into a BLAS."""
+    """Return the error bounds of distances, times abs(den), for a ray moved into a BLAS."""
     moved = fma(ray_numbers.t_slope(ray), tolerance, ray_numbers.t_floor(ray))
     return fma(ray_numbers.t_error(ray), size, moved)
 
@@ -100,11 +100,10 @@ distance_margin = by_scene(_distance_margin, _moved_distance_margin)
 
 @inlined
 def filter_group(tree, block, memory, slot, group):
-    """Return `Filtered`, without a branch, of a slot's ray and a group of its current tree."""
+    """Return the `Filtered` of a slot's ray and triangle group `group` of its current tree."""
     _, groups, _ = slots.current_arrays(tree, memory, slot)
     ray = slots.ray_numbers(tree.primitives, block, memory, slot)
-    triangles = load_group(groups, group)
-    return filter_ray(tree.primitives, triangles, ray, slots.end(memory, slot))
+    return filter_ray(tree.primitives, load_group(groups, group), ray, slots.end(memory, slot))
 
 
 @inlined
@@ -118,15 +117,14 @@ def filter_ray(primitives, triangles, ray, end):
     margin = edge_margin(primitives, ray, tolerance)
     maybe, passes, c, den = test_edges(o, d, v0, e1, e2, n, margin)
     margin = distance_margin(primitives, ray, size, tolerance)
-    low, high = ray_numbers.low(ray), splat(end, WIDTH)
-    within, numerator, _ = test_distance(c, den, low, high, n, margin)
+    within, numerator, _ = test_distance(c, den, ray_numbers.low(ray), splat(end, WIDTH), n, margin)
     bits, passed = np.int64(mask_bits(maybe & within)), np.int64(mask_bits(passes))
     return Filtered(bits, passed, den, numerator, margin)
 
 
 @inlined
 def _candidates_of(ray, filtered, bits):
-    """Return `Candidates` of the lanes `bits` of a `Filtered`; `ray` are its `ray_numbers`."""
+    """Return `Candidates` of the lanes `bits` of a `Filtered`; `ray` are the `ray_numbers`."""
     _, passes, den, numerator, margin = filtered
     size = abs(den)
     t, error = numerator / size, margin / size + ray_numbers.slack(ray)
@@ -138,7 +136,7 @@ def _candidates_of(ray, filtered, bits):
 
 @inlined
 def load_closest(block, memory, slot, r, best):
-    """Give a slot to the ray at r of a block, with its closest hit so far, on `best` (-1: none)."""
+    """Give a slot to the ray at r of a block, whose closest hit so far is on `best` (-1: none)."""
     slots.reset_closest(memory, slot, r)
     slots.set_best(memory, slot, best)
     slots.set_best_low(memory, slot, blocks.best_low(block.lanes, r))
@@ -155,7 +153,7 @@ def _set_closest(memory, slot, prim, low, high):
 
 @kernel
 def accept_exact(context_ref, memory, slot, prim, cull):
-    """Return whether a slot's ray hits `prim`, exactly; record the hit if it is first by (t, id).
+    """Return whether a slot's ray exactly hits `prim`; record it if it is the closest, by (t, id).
 
     Hits on the side `cull` do not count: 1 is the back, -1 the front, 0 neither.
     """
@@ -171,7 +169,7 @@ def accept_exact(context_ref, memory, slot, prim, cull):
 
 @kernel
 def accept_hit(context_ref, memory, slot, prim, t, cull):
-    """Record a hit at the exact distance t as the closest of a slot's ray if first by (t, id)."""
+    """Record a hit on `prim` at the exact t if it is a slot's ray's closest so far, by (t, id)."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
     best = slots.best(memory, slot)
@@ -180,7 +178,6 @@ def accept_hit(context_ref, memory, slot, prim, t, cull):
         # Surely behind the closest hit; or that hit again, from another leaf.
         if low > slots.end(memory, slot) or best == prim:
             return
-        # Both are hits: compare their exact distances.
         best_t = slots.exact_t(memory, slot)
         if slots.exact(memory, slot) != best:
             ray = read_exact(tree, rays, batch_index(block, slots.ray(memory, slot)))
@@ -225,14 +222,13 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
                 slots.set_end(memory, slot, F(-INF))
                 return
         elif low <= slots.end(memory, slot):
-            # This hit may be closer: compare exact distances below.
-            bits |= np.int64(1) << k
+            bits |= np.int64(1) << k  # it may be closer: compare exact distances below
     if bits == 0:
         return
     index = batch_index(block, slots.ray(memory, slot))
+    # d_scaled is d times a power of two, `floor` a bound of underflow, and e, f are exponents.
     o, d, (d_scaled, floor, e, f), t_min, t_max = read_exact(tree, rays, index)
-    # The sides on which the ray passes the edges of a vertex are computed once for its triangles:
-    # `near` is the `Passing` of the vertex that was the last to need them.
+    # `near`, the `Passing` of the last vertex that needed one, serves all triangles of the vertex.
     near = edge_sides.passing_nothing()
     while bits != 0:
         k = lowest_bit(bits)
@@ -282,7 +278,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
 
 
 def accept_closest_of_group(goal, tree, context_ref, memory, slot, group, candidates):
-    """Update the closest hit of a slot's ray with the `Candidates` of a group; any may suffice."""
+    """Update a slot's closest hit by `Candidates` of a group; with `any_hit`, one ends the ray."""
     bits = candidates.bits
     slots.set_intervals(memory, 0, (candidates.first, candidates.last))
     if goal.cull == 0 and bits & (bits - 1) == 0 and bits & candidates.certain != 0:
@@ -303,7 +299,7 @@ def accept_closest_of_group(goal, tree, context_ref, memory, slot, group, candid
 
 
 def _accept_closest(goal, context_ref, memory, slot, prim):
-    """Update the closest hit of a slot's ray by the exact test of `prim`; any hit may suffice."""
+    """Update a slot's closest hit by the exact test of `prim`; with `any_hit`, one ends the ray."""
     if accept_exact(context_ref, memory, slot, prim, goal.cull) and goal.any_hit:
         slots.set_end(memory, slot, F(-INF))  # the ray is done
 
@@ -347,40 +343,46 @@ def accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filte
 @by_type(inline=True)
 def accept_candidates(goal, tree, context_ref, memory, slot, group, candidates):
     """Apply the goal to `Candidates` of a triangle group: decide them, and record their hits."""
-    of_group, _ = ACCEPTS[goal.instance_class]
+    of_group, _ = ACCEPTS[goal.instance_class]  # (of a group, of a primitive)
     return of_group
 
 
 @by_type(inline=True)
 def accept_primitive(goal, context_ref, memory, slot, prim):
     """Test a slot's ray against a primitive exactly, and apply the goal to the hit, if any."""
-    _, of_primitive = ACCEPTS[goal.instance_class]
+    _, of_primitive = ACCEPTS[goal.instance_class]  # (of a group, of a primitive)
     return of_primitive
 
 
 @inlined
 def _intersect_triangles(goal, tree, block, context_ref, memory, slot, child):
-    """Apply the goal to a slot's ray and the leaf `child`; return the rows of ids it tested."""
+    """Test a slot's ray against the triangles of the leaf `child` for a goal.
+
+    Returns (first, end, WIDTH): the rows of ids tested, `end` excluded, and how many ids each has.
+    """
     first, count = leaf_rows(child)
     for group in range(first, first + count):
         filtered = filter_group(tree, block, memory, slot, group)
         if filtered.bits != 0:
             ray = slots.ray_numbers(tree.primitives, block, memory, slot)
             accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filtered)
-    return first, first + count, np.int64(WIDTH)  # WIDTH ids in each of the rows
+    return first, first + count, np.int64(WIDTH)
 
 
 @inlined
 def _intersect_others(goal, tree, block, context_ref, memory, slot, child):
-    """Apply the goal to a slot's ray and the leaf `child`; return the rows of ids it tested."""
+    """Test a slot's ray exactly against the primitives of the leaf `child` for a goal.
+
+    Returns (first, end, 1): the rows of ids tested, `end` excluded, and how many ids each has.
+    """
     first, count = leaf_rows(child)
     for i in range(first, first + count):
         accept_primitive(goal, context_ref, memory, slot, slots.primitive_at(tree, memory, slot, i))
-    return first, first + count, np.int64(1)  # one id in each of the rows
+    return first, first + count, np.int64(1)
 
 
 def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
-    """Apply the goal to a slot's ray and the leaf `child` of its BLAS, as `intersect_leaf` does."""
+    """Test a slot's ray against the leaf `child` of its BLAS; return (first, end, ids in a row)."""
     if kind_of(tree.primitives, slots.instance(memory, slot)) == TRIANGLES:
         return _intersect_triangles(goal, tree, block, context_ref, memory, slot, child)
     return _intersect_others(goal, tree, block, context_ref, memory, slot, child)

@@ -100,7 +100,7 @@ def solve(corners, o, d):
 
 @inlined
 def _solve_exactly(primitives, tree, prim, ray, cull):
-    """Return (t, u, v, front) of a ray's hit on a primitive other than a triangle: `details_of`."""
+    """Return (t, u, v, front) of a ray's hit on a primitive that is not a triangle."""
     o, d, t_min, t_max = ray
     scaled = scaled_ray(o, d, frames.farthest(tree.frame))
     t, side = intersect(primitives, prim, o, d, scaled, t_min, t_max, cull)
@@ -141,7 +141,7 @@ def details_of(primitives, tree, prim, ray, cull):
 
 @by_type()
 def _undecided(primitives, tree, prim, ray, cull):
-    """Return `details_of` a hit; triangles of a tree, where `solve` has failed, exactly at once."""
+    """Return (t, u, v, front) of a hit that `solve` left open: exactly for a tree's triangles."""
     if primitives.instance_class is Triangles:
         return lambda primitives, tree, prim, ray, cull: exact_details(
             ray[0], ray[1], *corners(primitives, prim)
@@ -210,7 +210,7 @@ def _finish(tree, rays, pairs, count, cull, out):
 
 @kernel
 def finish_block(tree, rays, block, hits, count, cull, out):
-    """Write details of the closest hits of rays, at lane indices hits[:count], to `out`, by ray."""
+    """Write details of closest hits of rays, lane indices hits[:count], to their rows in `out`."""
     pairs = pairs_at(stack_memory(LANES_BYTES))
     for j in range(count):  # first all: numbers just written singly are slow to read as vectors
         r = simd.peek(hits, j)
@@ -247,6 +247,7 @@ def _lane_of_volume(volume, k):
 
 def _write_side_by_side(primitives, tree, rays, pairs, j, count, cull, out):
     """Write the details of the pairs j..j + count to `out`: triangles in lanes, others singly."""
+    # known: double-doubles suffice; timed, weighed: t, or u and v, are found (see `solve`).
     on_triangles, vertices = vertices_of(primitives, pairs, j)
     o, d = read_axes(rays, simd.load(pairs.which, j, HALF))
     known, timed, weighed, t, u, v, (of_u, of_v, whole) = solve(vertices, o, d)
@@ -323,7 +324,7 @@ def _vertices_in_tree(primitives, pairs, j):
 
 
 def _vertices_in_scene(primitives, pairs, j):
-    """Return what `_vertices_in_tree` does, moved to the world; lanes of shapes mean nothing."""
+    """Return (bits, (v0, v1, v2)) of HALF pairs from j on: which are triangles; world vertices."""
     lanes = np.int64(0)
     for k in range(HALF):
         lanes |= _write_lane(primitives, pairs, simd.peek(pairs.prims, j + k), k) << k
@@ -336,7 +337,7 @@ vertices_of = by_scene(_vertices_in_tree, _vertices_in_scene)
 
 @inlined
 def _write_lane(primitives, pairs, code, k):
-    """Write local vertices and map of the triangle `code` to lane k; return 1, or 0 for a shape."""
+    """Write local vertices and map of triangle `code` to lane k; return 1, or 0 for no triangle."""
     rows, leaf = pairs.vertices, leaf_of(code)
     if kind_of(primitives, leaf) != TRIANGLES:
         return np.int64(0)
@@ -362,14 +363,14 @@ def _three(rows, row):
 
 @inlined
 def _moved(rows, vertex, lanes):
-    """Return vertex 0, 1 or 2 in the world of the triangles in `lanes`, a vector for each axis."""
+    """Return vertex 0, 1 or 2 in the world, by axis, of the triangles in the bits `lanes`."""
     x, y = _coordinate(rows, vertex, 0, lanes), _coordinate(rows, vertex, 1, lanes)
     return x, y, _coordinate(rows, vertex, 2, lanes)
 
 
 @inlined
 def _coordinate(rows, vertex, axis, lanes):
-    """Return a world coordinate of vertices, correctly rounded in the lanes of the bits `lanes`."""
+    """Return world coordinate `axis` of vertex 0, 1 or 2, correctly rounded in the bits `lanes`."""
     decided, x = rounded_soon(_row_of_map(rows, axis), _three(rows, 3 * vertex))
     if lanes & ~np.int64(simd.mask_bits(decided)) != 0:
         x = _coordinate_of_few(rows, vertex, axis, lanes)
@@ -378,7 +379,7 @@ def _coordinate(rows, vertex, axis, lanes):
 
 @kernel
 def _coordinate_of_few(rows, vertex, axis, lanes):
-    """Return the same as `_coordinate`, by exact sums where double-doubles do not decide."""
+    """Return world coordinate `axis` of a vertex, by exact sums where double-doubles fail."""
     stay_outlined()
     m, v = _row_of_map(rows, axis), _three(rows, 3 * vertex)
     decided, x = rounded_dot(m, v)

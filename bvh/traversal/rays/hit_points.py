@@ -124,9 +124,9 @@ def _interval(primitives, prim, o, d):
 
 @entry
 def find_far_ends(tree_row, ray_arrays, which, prims, far):
-    """Write the t where the rays numbered `which` leave the shapes `prims`; NaN beyond t_max.
+    """Write to `far` the t where rays leave round shapes that they hit; NaN beyond t_max.
 
-    All of `which`, `prims` and `far` are (n,); each ray must hit its shape.
+    `which` (n,) are numbers of rays in `ray_arrays`, and `prims` (n,) the shape that each one hits.
     """
     tree, rays, out = as_pointers(tree_row), as_pointers(ray_arrays), simd.pointer(far)
     for i in range(len(which)):

@@ -66,7 +66,8 @@ limited = inlined(lambda t: lesser(greater(t, -(2.0**500)), 2.0**500))
 def enter_tlas(p, x, entry):
     """Return (P, eta): the point p + entry * x where a ray enters the TLAS, and its error bound.
 
-    The origin p, within NEAR_ORIGIN, and the direction x are in the frame of the TLAS.
+    The origin p, within NEAR_ORIGIN, and the direction x are in the frame of the TLAS. The bound
+    covers roundings, by 2**-53 each, of p, x, their product with `entry`, and the sum.
     """
     p = p[0] + entry * x[0], p[1] + entry * x[1], p[2] + entry * x[2]
     return p, largest_of(p) * 2.0**-51 + abs(entry) * 2.0**-50
@@ -90,8 +91,9 @@ def delta_of(transforms, at, error, largest, unit):
 def widened(tree, scale, before, start, last):
     """Return (lost, start, last): an error bound, and the interval start..last widened by it.
 
-    `lost` bounds the errors of distances in the TLAS; all three are in units of the BLAS: `scale`
-    times a distance in the TLAS. `before` is such a distance, where the ray enters the TLAS.
+    `lost` bounds the errors of distances in the TLAS. All three are in units of the BLAS, `scale`
+    times a distance in the TLAS; `before` is the distance in the TLAS where the ray enters it.
+    2**-50 covers a few roundings of 2**-53.
     """
     lost = (abs(before) + 4.0 * frames.bound(tree.frame)) * scale * 2.0**-50
     return lost, start - abs(start) * 2.0**-50 - lost, last + abs(last) * 2.0**-50 + lost
@@ -101,6 +103,7 @@ def widened(tree, scale, before, start, last):
 def write_local_limits(memory, place, stride, transforms, at, spread, delta, stay, first):
     """Write the rows from EDGE on of a ray in a BLAS at index `place` of `memory`, `stride` apart.
 
+    transforms, at : the numbers of the instance's transform begin at index `at`.
     spread : the sum of the absolute values of the components of the ray's direction.
     delta, stay : the error from `delta_of`, and the `Stay` of the ray in the BLAS.
     first : the distance at which the interval of the closest hit so far begins; inf without a hit.

@@ -152,8 +152,11 @@ def _largest_lane(v):
 
 @inlined
 def _disable_tests(memory, slot, q, bound):
-    """Set a slot's ray, along q, up to visit all of a BLAS, of bound `bound`, with exact tests."""
-    # Infinite margins make the direction, (1, 1, 1), irrelevant.
+    """Set up a slot's ray to visit all of a BLAS with exact tests alone.
+
+    q is the ray's direction there, and `bound` the largest coordinate of the BLAS's frame.
+    """
+    # With infinite error bounds, float32 tests decide nothing, whatever the direction is.
     p, inverse, margin = ray_setup.disabled_axes(q)
     ray_numbers.write_axes(memory, slot, 1, p, (1.0, 1.0, 1.0), inverse, margin)
     ray_numbers.write_limits(memory, slot, 1, ray_setup.disabled_limits(bound))
@@ -235,7 +238,10 @@ def next_entry_in_scene(tree, context_ref, memory, slot, top, ordered):
 
 @kernel
 def _change_level(context_ref, memory, slot, top):
-    """Return what `next_entry_in_scene` does, where entries are dropped or a tree is entered."""
+    """Return the stack's top once it is at the next node, or leaf of a BLAS; below slot: none left.
+
+    This is `next_entry_in_scene` where entries are dropped, or a BLAS is entered or left.
+    """
     # Entries behind the closest hit are dropped; those at the same distance stay, for ties.
     stay_outlined()
     tree, _, block = follow(context_ref)

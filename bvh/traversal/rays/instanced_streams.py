@@ -85,7 +85,7 @@ def _take_rays(context_ref, memory, moved, leaf, first, last):
 
 @kernel
 def _trace_instance(context_ref, scratch, leaf, count, goal):
-    """Trace the rays `scratch.moved.numbers[:count]` through the instance with its tree in `leaf`.
+    """Trace the rays `scratch.moved.numbers[:count]` through the instance with tree row `leaf`.
 
     Hits are written to the block of the TLAS. At an instance of shapes all rays fail: they will be
     traced singly.
@@ -125,7 +125,8 @@ def _trace_instance(context_ref, scratch, leaf, count, goal):
 def _visit_instances(goal, tree, block, context_ref, scratch, first, last, waiting):
     """Trace the queued groups first..last of a TLAS in the instances at their leaves.
 
-    Then queue each by its next entry; return `waiting`, the ends of both queues, updated.
+    Then queue each group by its next entry; return `waiting`, the ends of the queues of groups at
+    nodes and at leaves, updated.
     """
     memory = scratch.groups
     for i in range(first, last):
@@ -145,9 +146,9 @@ LEAVES[SceneStreams] = _visit_instances
 
 
 def _trace_in_tree(tree, rays, block, scratch, active, count, goal, failed):
-    """Trace the rays `active[:count]` of a block through a tree as streams; return 0.
+    """Trace the rays `active[:count]` of a block through a tree as streams.
 
-    That is how many rays have failed: none does in a tree, and nothing is written to `failed`.
+    Returns 0, the number of rays that failed: none does in a tree. `failed` is unused.
     """
     streams.trace(tree, rays, block, scratch.below, active, count, goal)
     return np.int64(0)

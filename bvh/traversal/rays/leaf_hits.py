@@ -86,13 +86,13 @@ class FoundHits(NamedTuple):
 
 
 def new_nearest_hits(max_hits: int, ids: DTypeLike = np.int32) -> NearestHits:
-    """Return memory for `max_hits` hits of each ray of a block."""
+    """Return memory for `max_hits` hits of each ray of a block, whose ids have the type `ids`."""
     size = BLOCK * max_hits
     return NearestHits(np.empty(size), np.empty(size, ids), np.empty(BLOCK, np.int64))
 
 
 def new_found_hits(capacity: int, ids: DTypeLike = np.int32) -> FoundHits:
-    """Return memory for `capacity` hits of a block."""
+    """Return memory for `capacity` hits of a block, whose ids have the type `ids`."""
     rays, prims = np.empty(capacity, np.int64), np.empty(capacity, ids)
     return FoundHits(rays, prims, np.empty(BLOCK, np.int64), np.empty(1, np.int64), capacity)
 
@@ -149,7 +149,7 @@ def append_hit(goal, r, prim, weight):
 
 @kernel
 def hit_weight(context_ref, r, prim, cull, once, sided):
-    """Return 1 if the ray at r hits `prim`, else 0; if `sided`, -1 for a hit of its front.
+    """Return 1 if the ray at lane index r hits `prim`, else 0; if `sided`, -1 for a front hit.
 
     The test is exact. Hits on the side `cull` (1: back, -1: front) do not count. With `once`,
     `edge_rule` decides which face a ray through an edge hits, and if `sided`, also whether a ray
@@ -165,7 +165,7 @@ def hit_weight(context_ref, r, prim, cull, once, sided):
         return np.int64(1)
     if t == 0.0 and not is_ahead(tree.primitives, prim, side):
         return np.int64(0)
-    return np.int64(side)
+    return np.int64(side)  # 1: the back, -1: the front
 
 
 @inlined
@@ -202,12 +202,18 @@ def collect_group(goal, tree, context_ref, memory, slot, group, candidates):
 
 
 def _call_address(accept, primitives, ray, prim, t, u, v, data):
-    """Return whether the filter of a tree at address `accept` accepts a hit; 0 accepts all."""
+    """Return whether a tree's filter, at address `accept`, 0 for none, accepts a hit (t, u, v).
+
+    `ray` is the number of the ray, `data` what the filter is called with; `primitives` is unused.
+    """
     return accept == 0 or call_filter(accept, (ray, prim, t, u, v, data))
 
 
 def _call_address_in_scene(accept, primitives, ray, prim, t, u, v, data):
-    """Return whether the filter of a scene at address `accept` accepts a hit; 0 accepts all."""
+    """Return whether a scene's filter, at address `accept`, 0 for none, accepts a hit (t, u, v).
+
+    `ray` is the number of the ray, `prim` a code, and `data` what the filter is called with.
+    """
     if accept == 0:
         return True
     owner = peek(primitives.owners, leaf_of(prim))
@@ -215,12 +221,18 @@ def _call_address_in_scene(accept, primitives, ray, prim, t, u, v, data):
 
 
 def _call(accept, primitives, ray, prim, t, u, v, data):
-    """Return whether the compiled function `accept`, a filter of a tree, accepts a hit."""
+    """Return whether the compiled function `accept`, a tree's filter, accepts a hit (t, u, v).
+
+    `ray` is the number of the ray; `primitives` is unused.
+    """
     return bool(accept(ray, prim, t, u, v, data))
 
 
 def _call_in_scene(accept, primitives, ray, prim, t, u, v, data):
-    """Return whether the compiled function `accept`, a filter of a scene, accepts a hit."""
+    """Return whether the compiled function `accept`, a scene's filter, accepts a hit (t, u, v).
+
+    `ray` is the number of the ray, and `prim` a code.
+    """
     owner = peek(primitives.owners, leaf_of(prim))
     return bool(accept(ray, owner, prim_of(prim), t, u, v, data))
 
@@ -267,7 +279,7 @@ def rank_hit(goal, context_ref, memory, slot, prim):
 
 @kernel
 def _rank(goal, context_ref, memory, slot, prim):
-    """Insert a hit as `rank_hit` does: this is its code, which is not inlined."""
+    """Insert the hit of a slot's ray on `prim` into its first hits: `rank_hit`, not inlined."""
     stay_outlined()
     # A primitive of the same leaf that was tested before may have ended the ray.
     if goal.any_hit and slots.end(memory, slot) == F(-INF):
@@ -320,7 +332,7 @@ def _insert(goal, context_ref, r, prim):
         u, v = weights(tree.primitives, prim, *ray)
         if not accepts(goal.accept, tree.primitives, index, prim, t, u, v, goal.data):
             return False
-    # Move those behind it; the last one is lost if there are `max_hits` already.
+    # Move the hits behind it; the last one is lost if there are `max_hits` already.
     last = min(count, goal.max_hits - 1)
     for j in range(last, place, -1):
         poke(hits.t, first + j, peek(hits.t, first + j - 1))

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, power_of_two, two_sum
 from bvh.runtime import simd
-from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.memory import aligned
 from bvh.runtime.simd import Accessor
 from bvh.traversal.rays import blocks, instance_setup, ray_numbers, ray_setup
 from bvh.traversal.rays.blocks import BLOCK, HALF, double_index, lane_index, ray_number
@@ -133,7 +133,7 @@ def start_moving(tree, rays, block, moved):
 
 @inlined
 def _gathered(state, numbers, row):
-    """Return row `row` of the state for the HALF rays whose numbers are in a vector."""
+    """Return row `row` of the state for the HALF rays whose numbers are the vector `numbers`."""
     return simd.gather(state, numbers, 1, row * BLOCK)
 
 

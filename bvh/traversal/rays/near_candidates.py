@@ -19,11 +19,11 @@ F = np.float32
 
 
 def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain, sure):
-    """Repeat the edge tests of a slot's ray and a group from a point near it.
+    """Repeat the edge tests of a slot's ray and triangle group `group` from a point near the group.
 
-    Returns (bits, certain): of the lanes `bits`, those that may be hit, and those that surely are,
-    which include `certain`. `sure` are the lanes whose distances, if hit, surely are in the range
-    of the ray. The intervals of tau of all candidates must be stored in `slots.interval`.
+    `bits` are lanes that may be hit, `certain` those of them that surely are; returned are the same
+    two, after the tests. `sure` are lanes whose distances, if hit, surely are in the ray's range.
+    The intervals of tau of all candidates must be stored in `slots.interval`.
     """
     # Give up if three or more triangles are uncertain, or the closest hit was decided exactly: the
     # ray probably passes exactly through a vertex or an edge, which this test cannot decide.

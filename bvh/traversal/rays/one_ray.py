@@ -64,7 +64,8 @@ def trace_alone(tree, memory, ray, mask, goal):
         poke(numbers, 3 + axis, d[axis])
     poke(numbers, 6, t_min)
     poke(numbers, 7, t_max)
-    # A batch of one ray: steps from ray to ray are 0.
+    # A batch of one ray: steps from ray to ray are 0. o, d, t_min and t_max are at the bytes 0, 24,
+    # 48 and 56 from RAY on; the ray's number and, 8 bytes behind, its mask are at WHICH.
     zero = np.int64(0)
     rays = RayPointers(
         numbers, pointer_to(start + RAY + 24, F8), pointer_to(start + RAY + 48, F8),
@@ -99,7 +100,10 @@ def cast(tree, memory, ray, mask, cull):
 
 @inlined
 def _cast_at(row, ray, mask, cull):
-    """Return `cast` of one ray and the tree of a row; a miss if the tree is empty."""
+    """Return (t, prim_id, u, v, front) of a ray's closest hit in the tree of `row`, by `cast`.
+
+    If the tree is empty, the result is a miss. `mask` and `cull` are as in `cast`.
+    """
     if is_empty(row):
         return INF, np.int64(-1), NAN, NAN, False
     return cast(as_pointers(row), stack_memory(SCRATCH_BYTES), ray, mask, cull)
@@ -117,12 +121,16 @@ FIELDS = "t", "prim_id", "u", "v", "front", "_source"
 
 @kernel
 def _read_arguments(words, given, count, names, numbers):
-    """Write o, d, t_min and t_max, the arguments of a call, to `numbers`; return the result's form.
+    """Write the ray of a call, o, d, t_min and t_max, to eight `numbers`; return the result's form.
 
-    `words` are those of the method (ROW to NAMES), `numbers` eight doubles. `given` has the
-    addresses of arguments, the first `count` without names; `names` is the address of a tuple of
-    the names of the others, or 0. A ray of points has four arguments, or five for BLOCKED.
+    words : the method's memory (ROW to NAMES); its word FORMS is the last form that is allowed.
+    given : addresses of arguments: the first `count` have no names.
+    names : the address of a tuple of the names of the other arguments; 0 if there are none.
+    The form is HIT for (origin, direction, t_min, t_max), BLOCKED for the same and any fifth
+    argument, NUMBERS for numbers; NOTHING if points cannot be read or the form is not allowed,
+    FAILED with an exception.
     """
+    # Forms are in the order FAILED, NOTHING, NUMBERS, BLOCKED, HIT.
     form, forms = HIT if count == 4 else BLOCKED, peek(words, FORMS)
     if forms != NUMBERS and names == 0 and (count == 4 or count == 5):
         good = form <= forms and calls.read_three(words, peek(given, 0), numbers, 0)
@@ -139,9 +147,9 @@ def _read_arguments(words, given, count, names, numbers):
 
 @kernel
 def _new_hit(words, form, hit, last, size, parts):
-    """Return the address of a new object with a hit, or for other forms than HIT of a tuple.
+    """Return the address of a new object with a hit if `form` is HIT, else of a new tuple.
 
-    It is 0 if that fails. `words` are those of the method. `hit` is (t, prim_id, u, v, front).
+    It is 0 if that fails. `words` is the method's memory. `hit` is (t, prim_id, u, v, front).
     `parts` is memory for the addresses of the `size` fields, 5 or 6; the sixth is `last`, the
     address of an object whose reference is taken over.
     """
@@ -239,7 +247,7 @@ def cast_function(
     arrays: TreeArrays, cull: int = 0, mask: int = -1, doc: str = "cast()", forms: int = NUMBERS,
     kind: type = object, last: object = None,
 ) -> Callable[..., Any]:  # fmt: skip
-    """Return a function that casts a ray at a tree; the first for a kind of tree compiles it.
+    """Return a function that casts a ray at the tree `arrays`; the first of a kind compiles it.
 
     cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=inf) returns (t, prim_id, u, v, front), in a scene
     also the leaf. `cull` is the side whose hits do not count: 1 is the back, -1 the front, 0
@@ -251,8 +259,9 @@ def cast_function(
     """
     if type(arrays.primitives) is Custom:
         return _cast_at_users_primitives(arrays, cull, doc, forms)
-    own = arrays.row.address, cull, mask, forms, kind, last, *ARGUMENTS, *FIELDS, arrays
-    return calls.new_function(CASTS[type(arrays.row)], doc, own, RayCaster)
+    # In the order of the words ROW to NAMES; `arrays` is only kept alive.
+    words = arrays.row.address, cull, mask, forms, kind, last, *ARGUMENTS, *FIELDS, arrays
+    return calls.new_function(CASTS[type(arrays.row)], doc, words, RayCaster)
 
 
 def _cast_at_users_primitives(

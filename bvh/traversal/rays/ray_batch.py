@@ -79,7 +79,7 @@ class Context(NamedTuple):
 
 @pointers_of(Rays)
 def _ray_pointers(arrays):
-    """Return the `RayPointers` of `Rays`: the row of an array with one is for all rays (step 0)."""
+    """Return the `RayPointers` of `Rays`: an array with a single row, for all rays, has step 0."""
     return RayPointers(
         simd.pointer(arrays.origins), simd.pointer(arrays.directions), simd.pointer(arrays.t_min),
         simd.pointer(arrays.t_max), simd.pointer(arrays.masks), np.int64(len(arrays.origins) > 1),
@@ -243,7 +243,7 @@ def row_length(directions):
     usual, most = _step(directions, TILE_WIDTH // 2), min(n, LONGEST_ROWS) // 2
     while row < most and not _jumps(directions, row - 1, usual):
         row += 1
-    if row < TILE_WIDTH or row == most:
+    if row < TILE_WIDTH or row == most:  # too narrow for tiles, or no jump was found
         return 0
     # Among the next rays, jumps are at the ends of rows only; the ends of more rows jump, too.
     for i in range(row, min(max(2 * row, SAMPLE), n - 1)):
@@ -258,7 +258,7 @@ def row_length(directions):
 @inlined
 def next_chunk(order):
     """Claim the queue's next chunk; return (begin, end) of its blocks, (0, 0) if none is left."""
-    # The layout of the queue is that of NO_QUEUE.
+    # The queue has the number of chunks claimed so far, where each begins, and the last one's end.
     k = simd.claim(order.queue, 0)
     if k >= order.queued:
         return np.int64(0), np.int64(0)
@@ -299,7 +299,7 @@ def tile_of(order, block):
 
 @inlined
 def _pick_tile(order, block, which):
-    """Write the numbers of the rays of an image's tile to `which`, by patch; return how many."""
+    """Write the numbers of the rays of tile `block` to `which`, patch by patch; return how many."""
     top, bottom, left, right = tile_of(order, block)
     size = np.int64(0)
     for y0 in range(top, bottom, PATCH_HEIGHT):

@@ -59,9 +59,11 @@ class Limits(NamedTuple):
 
 @inlined
 def write_axis(memory, at, stride, p, d, inverse, margin):
-    """Write the rows NEAR to DIRECTION of one axis, `stride` apart, or of all axes at once.
+    """Write the rows NEAR, FAR, INVERSE, ORIGIN and DIRECTION of one axis, or of all axes at once.
 
-    memory, at : where the rows are: the row NEAR is at index `at` of `memory`.
+    The ray meets a plane of a box at plane * INVERSE + NEAR, or + FAR if it leaves the box there.
+
+    memory, at, stride : row NEAR is at index `at` of `memory`, row k at `at` + k * `stride`.
     p, d, inverse : the ray's origin and direction, and 1 / direction.
     margin : how far the planes of boxes are moved outward.
     """
@@ -77,7 +79,11 @@ def write_axis(memory, at, stride, p, d, inverse, margin):
 
 @inlined
 def write_axes(memory, at, stride, p, d, inverse, margin):
-    """Write the rows NEAR to DIRECTION of a ray, or of rays in lanes; arguments: `write_axis`."""
+    """Write the rows NEAR to DIRECTION of a ray, or of rays in lanes, `stride` apart, from `at` on.
+
+    p, d, inverse : the origin, the direction and 1 / direction, three components each.
+    margin : how far the planes of boxes are moved outward.
+    """
     write_axis(memory, at, stride, p[0], d[0], inverse[0], margin)
     write_axis(memory, at + stride, stride, p[1], d[1], inverse[1], margin)
     write_axis(memory, at + 2 * stride, stride, p[2], d[2], inverse[2], margin)
@@ -85,7 +91,10 @@ def write_axes(memory, at, stride, p, d, inverse, margin):
 
 @inlined
 def write_limits(memory, at, stride, limits):
-    """Write `Limits` to the rows EDGE to BEST_LOW, `stride` apart, of a ray that begins at `at`."""
+    """Write `Limits` to the rows EDGE to BEST_LOW of a ray whose row 0 is at index `at`.
+
+    Rows are `stride` apart. Ray and limits may be of one ray or of rays in lanes.
+    """
     store(memory, at + EDGE * stride, limits.edge)
     store(memory, at + T_ERROR * stride, limits.t_error)
     store(memory, at + LOW * stride, limits.low)
@@ -98,9 +107,10 @@ def write_limits(memory, at, stride, limits):
 
 @inlined
 def write_floors(memory, at, stride, edge, slope, t):
-    """Write the rows EDGE_FLOOR, T_SLOPE and T_FLOOR of a ray in a BLAS, `stride` apart.
+    """Write the rows EDGE_FLOOR, T_SLOPE and T_FLOOR of a ray in a BLAS: `edge`, `slope` and `t`.
 
-    `edge`, `slope` and `t` are the values of the three (see `instance_setup`).
+    They are terms of the filter's error bounds. The ray's row 0 is at index `at` of `memory`, and
+    rows are `stride` apart.
     """
     store(memory, at + EDGE_FLOOR * stride, edge)
     store(memory, at + T_SLOPE * stride, slope)

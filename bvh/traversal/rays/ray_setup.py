@@ -87,7 +87,7 @@ def clip(frame, p, inverse, margin, start, stop):
 
 @inlined
 def octant_of(inverse):
-    """Return the octant of a direction, by its inverse: a bit for each negative coordinate."""
+    """Return the octant of a direction, by 1 / direction: bit k is set where component k is < 0."""
     x = simd.as_ints(inverse[0]) >> 63
     y = simd.as_ints(inverse[1]) >> 63
     z = simd.as_ints(inverse[2]) >> 63
@@ -145,7 +145,10 @@ def _write_doubles(block, r, entry, rest, shift):
 
 @inlined
 def _write_ray(block, r, axes, limits, entry, rest, shift):
-    """Write a ray, without a hit so far, to lane index r; `axes` are (p, d, inverse, margin)."""
+    """Write a ray, without a hit so far, to lane index r; `axes` are (p, d, inverse, margin).
+
+    Distances on it are t * 2**shift; at `entry` + `rest` it enters the box.
+    """
     p, d, inverse, margin = axes
     ray_numbers.write_axes(block.lanes, r, WIDTH, p, d, inverse, margin)
     ray_numbers.write_limits(block.lanes, r, WIDTH, limits)
@@ -166,7 +169,7 @@ def _local_bound(t, shift, sign):
 
 @inlined
 def local_origin(frame, o):
-    """Return (high, low): an origin in the local frame is their exact sum, two vectors."""
+    """Return (high, low), two vectors whose exact sum is the origin o in the local frame."""
     s, c = frames.scale(frame), frames.centre(frame)
     px, qx = floats.two_sum(o[0], -c[0])
     py, qy = floats.two_sum(o[1], -c[1])
@@ -205,8 +208,7 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
         x, y, z = x * scale, y * scale, z * scale
         k = min(k, 1022) + k2
     shift = frames.exponent(frame) + k  # in the frame, the ray along q is at t * 2**shift
-    q = x, y, z
-    inverse = inverse_of(x), inverse_of(y), inverse_of(z)
+    q, inverse = (x, y, z), (inverse_of(x), inverse_of(y), inverse_of(z))
     p, low = local_origin(frame, o)
     away = floats.largest(p)  # the largest coordinate of the origin
     # The interval that may hold hits, moved outward by the rounding of t.
@@ -219,9 +221,8 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
         return False
     # Disable the float32 tests where the frame cannot hold the ray (see "Far origins" above).
     if not (away <= FAR_ORIGIN and grain < UNIT and limit > 4.0 * (away + bound)):
-        zero, inverse, margin = disabled_axes(q)
-        axes = zero, q, inverse, margin
-        _write_ray(block, r, axes, disabled_limits(bound), 0.0, 0.0, float(shift))
+        disabled, (zero, inverse, margin) = disabled_limits(bound), disabled_axes(q)
+        _write_ray(block, r, (zero, q, inverse, margin), disabled, 0.0, 0.0, float(shift))
         return True
     # Move the origin to where the ray enters the box, at `entry` and, from far away, a `rest`.
     rest = 0.0
@@ -343,12 +344,11 @@ def _set_up_lanes(block, frame, rays, i, valid):
         ea, eb = ea + ma, eb + mb
     slack = abs(entry) * F(2.0**-51) + F(17.0 * UNIT * bound)
     wide = slack + F(4.0 * UNIT * bound)  # and two roundings of distances within the box
-    end = leave * F(UP) + slack
     limits = Limits(
         (abs(q[0]) + abs(q[1]) + abs(q[2])) * F(EDGE_ERROR * UP * bound),
         simd.splat(F(T_BOUND * UP * bound), WIDTH),
         simd.greater(start, F(-bound)) - wide,
-        simd.select(simd.mask_of(meets, WIDTH), end, F(-INF)),
+        simd.select(simd.mask_of(meets, WIDTH), leave * F(UP) + slack, F(-INF)),
         sure_start + wide,
         sure_stop - wide,
         slack,

@@ -35,8 +35,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
-from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import inlined
+from bvh.runtime.memory import aligned
 from bvh.runtime.simd import WIDTH, Accessor, Vec, field, peek, pointer_to, poke, rows, shifted
 from bvh.traversal.rays import blocks
 from bvh.traversal.rays import ray_numbers as numbers
@@ -74,9 +74,10 @@ F, F4, I4 = np.float32, np.float32(0.0), np.int32(0)
 
 
 def _word(kind: type, word: int, count: int = 1) -> tuple[Accessor, Accessor]:
-    """Return (read, write) of `count` 64-bit words of a slot, of a type, from number `word` on.
+    """Return (read, write) of `count` 64-bit words of a slot, of type `kind`, from `word` on.
 
-    These accessors are called with the memory and a slot; values of several words are tuples.
+    These accessors are called with the memory, where a word is two float32 numbers, and a slot;
+    values of several words are tuples.
     """
     return field(kind, *range(_WORDS + 2 * word, _WORDS + 2 * (word + count), 2))
 
@@ -241,12 +242,15 @@ current_arrays = by_scene(_arrays_of_tree, _arrays_in_scene)
 
 
 def _id_in_tree(tree, memory, slot, row):
-    """Return the primitive's id in row `row` of the tree's ids; `memory` and `slot` are unused."""
+    """Return the id at index `row` of the tree's ids; `memory` and `slot` are unused.
+
+    For triangles it is group_at(group) + lane, which `id_place` converts for compact groups.
+    """
     return np.int64(peek(tree.ids, id_place(tree.groups, row)))
 
 
 def _code_in_scene(tree, memory, slot, row):
-    """Return the primitive's code in row `row` of the ids of the BLAS that a slot's ray is in."""
+    """Return the code of the primitive at index `row` of the ids of the BLAS of a slot's ray."""
     _, _, ids = _arrays(memory, slot)
     return code_of(instance(memory, slot), peek(pointer_to(ids, I4), row))
 
@@ -266,7 +270,10 @@ def _culled_in_tree(primitives, memory, slot, cull, back):
 
 
 def _culled_in_scene(primitives, memory, slot, cull, back):
-    """Return the same as `_culled_in_tree`, for the instance that a slot's ray is in."""
+    """Return the lanes, as bits, whose hits are culled in the instance that a slot's ray is in.
+
+    `cull` and `back` are as in `_culled_in_tree`.
+    """
     if cull == 0:
         return np.int64(0)
     # A reflection swaps fronts and backs.
@@ -278,25 +285,29 @@ culled_lanes = by_scene(_culled_in_tree, _culled_in_scene)
 
 @inlined
 def tlas_distance(block, memory, slot, t):
-    """Return where a slot's ray is at t: the distance in the TLAS, from where it enters the TLAS.
+    """Return the distance in the TLAS, from where a slot's ray enters it, of the ray's point at t.
 
-    t * tlas_scale must not overflow.
+    The caller has excluded rays whose float32 tests are disabled: t * tlas_scale is finite.
     """
     return blocks.since_entry(block, ray(memory, slot), t * tlas_scale(memory, slot))
 
 
 def _interval_in_tree(primitives, block, memory, slot, t):
-    """Return float32 bounds (low, high) of tau, the distance within the tree's box, at an exact t.
+    """Return float32 bounds (low, high) of tau, for a hit of a slot's ray at the exact t.
 
-    They are (-inf, inf) where the float32 tests of the slot's ray are disabled.
+    tau is the distance from where the ray enters the root's box. The bounds are (-inf, inf) where
+    the float32 tests of the ray are disabled. `primitives` only tells that this is not a scene.
     """
     return blocks.tau_around(block, ray(memory, slot), t)
 
 
 def _interval_in_scene(primitives, block, memory, slot, t):
-    """Return the same as `_interval_in_tree` for the BLAS that a slot's ray is in."""
+    """Return float32 bounds (low, high) of tau, for a hit at the exact t of a slot's ray in a BLAS.
+
+    tau is the distance from where the ray enters the box of the BLAS's root.
+    """
     error = np.float64(slack(memory, slot))
-    if error == INF:
+    if error == INF:  # the float32 tests are disabled
         return F(-INF), F(INF)
     distance = tlas_distance(block, memory, slot, t)
     tau = distance * blas_scale(memory, slot) - blas_entry(memory, slot)

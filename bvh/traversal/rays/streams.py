@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, power_of_two
 from bvh.runtime import simd
-from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import by_type, inlined, kernel
+from bvh.runtime.memory import aligned
 from bvh.runtime.simd import WIDTH, field, rows
 from bvh.runtime.tuple_references import refer
 from bvh.traversal.rays import blocks, slots
@@ -178,10 +178,10 @@ def advance(tree, memory, group, height, waiting):
 
 @inlined
 def _test_leaf(tree, block, memory, slot_memory, group, stored):
-    """Filter the triangles of the leaf at which a group of rays is, and store results with hits.
+    """Filter the triangles of a group's leaf for its rays; store results that may have hits.
 
-    Returns how many results are stored; `stored` is how many were before. A result has the place of
-    the ray, group * GROUP_RAYS + its number in the group, and the number of the triangle group.
+    Returns how many results are in `slot_memory`; `stored` is how many were before. A result has
+    the ray's place, group * GROUP_RAYS + its number in the group, and the triangle group's number.
     """
     first, count = wide_nodes.leaf_rows(child(memory, group))
     for row in range(first, first + count):
@@ -200,12 +200,12 @@ def _test_leaf(tree, block, memory, slot_memory, group, stored):
 
 
 def _load_ray_of_tree(primitives, block, memory, slot, r):
-    """Give a slot to the ray at r of a block, with its closest hit so far; in a tree, no scene."""
+    """Give a slot to the ray at lane index r of a block, not in a scene, with its closest hit."""
     load_closest(block, memory, slot, r, blocks.prim(block.lanes, r))
 
 
 def _load_moved(primitives, block, memory, slot, r):
-    """Give a slot to the moved ray at r of a block in a BLAS, with its closest hit so far."""
+    """Give a slot to the moved ray at lane index r of a block in a BLAS, with its closest hit."""
     # The closest hit, if any, is in this instance, or was found in another one before.
     lanes = block.lanes
     best = blocks.prim(lanes, r)
@@ -217,8 +217,8 @@ def _load_moved(primitives, block, memory, slot, r):
             best = code_of(blocks.leaf_before(lanes, r), best)
     load_closest(block, memory, slot, r, best)
     slots.set_slack(memory, slot, blocks.slack(lanes, r))
-    # The doubles of a moved ray lead from t to the BLAS in one step: the slot has that step as the
-    # one to the TLAS, and a next step that changes nothing.
+    # The doubles of a moved ray lead from t to tau in the BLAS in one step. A slot has two, by way
+    # of the TLAS: the first becomes that one, and the second changes nothing.
     shift = int(blocks.shift(block.doubles, blocks.double_index(r)))
     slots.set_tlas_scale(memory, slot, power_of_two(shift))
     slots.set_blas_scale(memory, slot, 1.0)
@@ -246,7 +246,7 @@ _store_primitive = by_scene(_store_id, _store_moved)
 
 @inlined
 def _decide(goal, tree, block, context_ref, memory, slot_memory, count):
-    """Apply the goal to `count` stored results of the filter, and write hits to the rays' block."""
+    """Apply the goal to `count` stored results of the filter; write closest hits to the block."""
     slot = np.int64(SLOT)
     for i in range(count):
         place, row, filtered = slots.filtered_at(slot_memory, i)
@@ -269,7 +269,7 @@ def _form_groups(block, memory, active, count):
 
     Each group is queued at the root. Returns how many groups there are.
     """
-    # All octants begin with a group that is full: the first ray of each forms a new one.
+    # All octants begin with the same group, which is full: their first rays form new groups.
     set_size(memory, _FULL, GROUP_RAYS)
     for octant in range(OCTANTS):
         set_open_group(memory, octant, _FULL)

@@ -35,7 +35,8 @@ UNMEASURED: NDArray[np.float64] = np.tile([0.0, 0.0, 0.0, 0.0, 0.0, PERIOD, 0.0,
 def next_way(measured, count):
     """Return STREAMS or SINGLES for a block of `count` rays: the faster way so far, by `measured`.
 
-    During a trial both ways take turns; blocks of few rays take no part in it.
+    During a trial both ways take turns; blocks of few rays take no part in it. `measured[TURN]` is
+    the number of turns so far: TURNS at the trial's end, more until the next trial begins.
     """
     first, second = np.int64(STREAMS), np.int64(SINGLES)
     faster = first if peek(measured, first) <= peek(measured, second) else second
@@ -60,8 +61,8 @@ def next_way(measured, count):
 def record(measured, count, way, spent):
     """Record in `measured` the cycles `spent` on a block of `count` rays; begin a trial when due.
 
-    `way` is SINGLES or STREAMS. Outside of trials, blocks are only counted; but a way without a
-    cost so far gets one.
+    `way` is SINGLES or STREAMS; `measured[way]` is its cost, in cycles a ray, or 0 if it has none
+    so far. Outside of trials, blocks are only counted; but a way without a cost gets one.
     """
     if count < ENOUGH:
         return

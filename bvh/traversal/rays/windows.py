@@ -40,7 +40,7 @@ class Window(NamedTuple):
 
 def new_window() -> Window:
     """Return a `Window`, the scratch of one thread."""
-    # Numbers behind the last block are read, and prefetched as if they were of rays.
+    # Two blocks more: numbers behind the last block are read, and prefetched as if of rays.
     rays = WINDOW * BLOCK
     return Window(*(np.zeros(n, np.int64) for n in (rays, KEYS + 1, rays + 2 * BLOCK)))
 

@@ -61,14 +61,14 @@ def _plane_in_leaf(instanced, leaf, frame, n, w):
         size = abs(n[0] * m[0]) + abs(n[1] * m[1]) + abs(n[2] * m[2])
         terms += size * (abs(c[j]) + bound)
     h += dot(g, c)
-    # What products lose that underflow: each up to LOST, times the number it is multiplied by.
+    # A product that underflows loses up to LOST, times the number by which it is multiplied next.
     lost = (abs(c[0]) + abs(c[1]) + abs(c[2]) + 3.0 * bound + 8.0) * LOST
     return scaled(g, s), h, terms * ERROR + lost
 
 
 @inlined
 def _put_row(rows, at, g, h, error):
-    """Write the row of the function g . x + h, with the bound of its error, at index `at`."""
+    """Write the row (g, h, error), five numbers, from index `at` on: g . x + h within `error`."""
     for axis in range(3):
         poke(rows, at + axis, g[axis])
     poke(rows, at + 3, h)
@@ -80,7 +80,8 @@ def _add_plane(instanced, leaf, frame, n, w, rows, count):
     """Append the half-space n . y + w >= 0 to the `count` rows of a region; return the new count.
 
     Nothing is appended if the root's box is surely inside; OUTSIDE is returned if it is surely
-    outside. Rows are in `frame`, that of the instance's tree, which `leaf` numbers in `instanced`.
+    outside. y is in the world; the row is in local coordinates of `frame`, the frame of the
+    instance's tree, and `leaf` is the row of that tree in `instanced`.
     """
     stay_outlined()
     size = largest(n)
@@ -120,8 +121,8 @@ def _on_axis(axis, n):
 def _approach_planes(region, i, instanced, leaf, frame, rows):
     """Write the planes of polytope i that may cut an instance's tree to `rows`; return how many.
 
-    Returns OUTSIDE, which is negative, if the tree surely is outside. `frame` is that of the tree,
-    and `leaf` the row of the tree in `instanced`.
+    Returns OUTSIDE, which is negative, if the tree is surely outside. `frame` is the frame of the
+    tree, and `leaf` the row of the tree in `instanced`.
     """
     planes, planes_each, count = region.planes, peek(region.shape, 0), np.int64(0)
     for k in range(planes_each):
@@ -135,8 +136,8 @@ def _approach_planes(region, i, instanced, leaf, frame, rows):
 def _approach_box(region, i, instanced, leaf, frame, rows):
     """Write the planes of box i that may cut an instance's tree to `rows`; return how many.
 
-    Returns OUTSIDE, which is negative, if the tree surely is outside. `frame` is that of the tree,
-    and `leaf` the row of the tree in `instanced`.
+    Returns OUTSIDE, which is negative, if the tree is surely outside. `frame` is the frame of the
+    tree, and `leaf` the row of the tree in `instanced`.
     """
     count = np.int64(0)
     for k in range(6):  # the half-space x - lower >= 0 of an axis for even k, else upper - x >= 0
@@ -149,14 +150,15 @@ def _approach_box(region, i, instanced, leaf, frame, rows):
 
 
 def _approach_ball(region, i, instanced, leaf, frame, rows):
-    """Write ball i to `rows` in the frame of an instance's tree; return 3, the number of rows.
+    """Write ball i to `rows` in `frame`, that of an instance's tree; return 3, the number of rows.
 
-    Row k gives component k of y - centre for a point y of the tree; the squared radius follows.
+    Row k, (g, h, error), gives component k of y - centre as g . x' + h, for a point x' of the tree
+    that is y in the world; the squared radius follows. `leaf` is the tree's row in `instanced`.
     """
     for axis in range(3):
         n, w = _on_axis(axis, 1.0), -peek(region.center, 3 * i + axis)
         g, h, error = _plane_in_leaf(instanced, leaf, frame, n, w)
-        # Twice the error: also for the rounding in lanes.
+        # Twice the error: also for the rounding in `_squares_on_axis`.
         _put_row(rows, ROW * axis, g, h, 2.0 * error)
     radius = peek(region.radius, i)
     poke(rows, 3 * ROW, radius * radius)
@@ -168,9 +170,10 @@ def approach(region, i, instanced, leaf, frame, rows):
     """Write region i to `rows`, in the frame of the tree of an instance; return how many rows.
 
     Returns OUTSIDE if no primitive of the instance can overlap the region, and 0 if all primitives
-    surely are inside. `leaf` is the row of the tree in `instanced`, `frame` the frame of the tree.
-    A row is (g, h, error), ROW numbers: g . x' + h, within the error, is a plane's n . y + w, or a
-    coordinate of y - centre for a ball, whose three rows are followed by its squared radius.
+    are surely inside. `leaf` is the row of the tree in `instanced`, `frame` the frame of the tree.
+    A row is (g, h, error), ROW numbers, for a point x' of the tree that is y in the world:
+    g . x' + h, within the error, is n . y + w of a plane, or a coordinate of y - centre of a ball.
+    The three rows of a ball are followed by its squared radius.
     """
     return {
         BoxRegions: _approach_box, PlaneRegions: _approach_planes, SphereRegions: _approach_ball
@@ -178,10 +181,10 @@ def approach(region, i, instanced, leaf, frame, rows):
 
 
 def _sift_planes(region, rows, count, low, high):
-    """Return (near, inside): bits of the boxes that half-spaces may meet, and surely contain.
+    """Return (near, inside): bits of the boxes that a polytope may overlap, and surely contains.
 
-    `rows` are `count` half-spaces from `approach`; low..high is a box in each lane. `region` is
-    unused, for the signature of `sift`.
+    `rows` are the polytope's `count` planes, from `approach`: points with g . x' + h >= 0 are
+    inside. low..high is a box in each lane. `region` is unused; the signature is that of `sift`.
     """
     half = F(0.5)
     centre = ((low[0] + high[0]) * half, (low[1] + high[1]) * half, (low[2] + high[2]) * half)
@@ -196,16 +199,17 @@ def _sift_planes(region, rows, count, low, high):
         height, margin = F(peek(rows, at + 3)), F(peek(rows, at + 4))
         middle = fused(centre[0], x, fused(centre[1], y, fused(centre[2], z, splat(height, WIDTH))))
         spread = fused(extent[0], abs(x), fused(extent[1], abs(y), extent[2] * abs(z)))
-        near = near & ~(middle + spread < -margin)
+        near = near & ~(middle + spread < -margin)  # not >=: NaN must count as near
         inside = inside & (middle - spread > margin)
     return np.int64(mask_bits(near)), np.int64(mask_bits(inside))
 
 
 @inlined
 def _squares_on_axis(rows, at, centre, extent):
-    """Return squared bounds, lower and upper, of distances along an axis from a ball's centre.
+    """Return (lower, upper): squared bounds of boxes' distances on one axis from a ball's centre.
 
-    They are of boxes, by `centre` and `extent`, half the size. The row at index `at` is the axis.
+    `centre` and `extent` are the centres and half sizes of boxes, a box in each lane. The row at
+    index `at` of `rows`, (g, h, error), gives the coordinate g . x' + h relative to the ball.
     """
     x, y, z = peek(rows, at), peek(rows, at + 1), peek(rows, at + 2)
     middle = abs(((centre[0] * x + centre[1] * y) + centre[2] * z) + peek(rows, at + 3))
@@ -219,8 +223,8 @@ def _squares_on_axis(rows, at, centre, extent):
 def _sift_ball(region, rows, count, low, high):
     """Return (near, inside): bits of the boxes that a ball may overlap, and surely contains.
 
-    `rows` are of a ball, from `approach`; low..high is a box in each lane. `region` and `count` are
-    unused, for the signature of `sift`.
+    `rows` are the ball's three rows and its squared radius, from `_approach_ball`; low..high is a
+    box in each lane. `region` and `count` are unused; the signature is that of `sift`.
     """
     a = convert(low[0], 0.0), convert(low[1], 0.0), convert(low[2], 0.0)
     b = convert(high[0], 0.0), convert(high[1], 0.0), convert(high[2], 0.0)
@@ -229,6 +233,7 @@ def _sift_ball(region, rows, count, low, high):
     gap0, most0 = _squares_on_axis(rows, 0, centre, extent)
     gap1, most1 = _squares_on_axis(rows, ROW, centre, extent)
     gap2, most2 = _squares_on_axis(rows, 2 * ROW, centre, extent)
+    # ERROR and TINY cover rounding and underflow. Unused lanes have low > high; NaN is near.
     square, used = peek(rows, 3 * ROW), low[0] <= high[0]
     near = used & ~((gap0 + gap1) + gap2 > square * (1.0 + ERROR) + TINY)
     inside = used & ((most0 + most1) + most2 < square * (1.0 - ERROR) - TINY)

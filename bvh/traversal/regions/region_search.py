@@ -85,12 +85,14 @@ class _Task(NamedTuple):
 
 
 def new_search(region: Regions, begin: int) -> Search:
-    """Return the state and scratch of a search for regions that begins with query `begin`."""
-    # A plane has 4 local numbers, and ROW in a BLAS, where a box becomes 6 planes; a ball needs no
-    # more. A triangle is cut from one polygon to another.
+    """Return a `Search`, the state and scratch for regions from query number `begin` on."""
+    # `numbers` has 4 local numbers of each plane, then a row of ROW numbers for each plane in a
+    # BLAS, where a box becomes 6 planes (a ball needs no more), then two polygons of a triangle:
+    # one before and one after a cut.
     planes = max(6, int(region.shape[0])) if isinstance(region, PlaneRegions) else 6
     rows, polygon = 4 * planes, (4 + ROW) * planes  # where these begin in `numbers`
     size = polygon + 2 * int(polygon_capacity.py_func(planes))
+    # The query has no stack yet (-1), there are no results, and the position is in the TLAS.
     state = np.array([begin, -1, 0, -1, -1, 0, rows, polygon])
     return Search(state, np.empty(2 * STACK, np.int64), np.empty(size))
 
@@ -102,13 +104,16 @@ def new_found(size: int) -> Found:
 
 @inlined
 def _in_tlas():
-    """Return the position in a TLAS, or in a tree that is not in a scene."""
+    """Return the `Position` in a TLAS, or in a tree that is not in a scene: no base, leaf, rows."""
     return Position(np.int64(-1), np.int64(-1), np.int64(0))
 
 
 @inlined
 def group_box(groups, at, error):
-    """Return (lower, upper) corners of the boxes of a group's triangles, enlarged by `error`."""
+    """Return the corners (lower, upper) of boxes of a group's triangles, enlarged by `error`.
+
+    The group is at index `at` of `groups`. A corner is three vectors, with a triangle in each lane.
+    """
     v0, (e1, e2) = group_origin(groups, at), group_edges(groups, at)
     x1, y1, z1 = v0[0] + e1[0], v0[1] + e1[1], v0[2] + e1[2]
     x2, y2, z2 = v0[0] + e2[0], v0[1] + e2[1], v0[2] + e2[2]
@@ -127,9 +132,10 @@ def group_box(groups, at, error):
 
 @inlined
 def _add(found, i, prim, answer, count):
-    """Append `prim` (`answer` MEET) or ~prim (UNSURE) as a result of query i; return the new count.
+    """Append a primitive as a result of query i to `found`, a `Found`; return the new count.
 
-    Nothing is appended where `answer` is APART. `count` is the number of results before.
+    It is appended as `prim` if `answer` is MEET, as ~prim if UNSURE, and not at all if APART.
+    `count` is the number of results before.
     """
     if answer != APART:
         poke(found.query, count, np.int64(i))
@@ -140,7 +146,10 @@ def _add(found, i, prim, answer, count):
 
 @inlined
 def _test(task, i, prim, count):
-    """Append `prim`, or ~prim if undecided, if it may overlap region i; return the new `count`."""
+    """Append `prim`, or ~prim if undecided, if it may overlap region i; return the new `count`.
+
+    `task` is the search's `_Task`, and `count` the number of its results.
+    """
     answer = np.int64(decide(task.tree.primitives, task.region, i, prim, task.polygon))
     return _add(task.found, i, prim, answer, count)
 
@@ -148,7 +157,7 @@ def _test(task, i, prim, count):
 def _visit_triangles(primitives, task, i, position, code, top, count):
     """Append the triangles of the leaf `code` that overlap region i; return (position, top, count).
 
-    Only `count`, the number of results, changes; the rest is for the signature of `visit`.
+    `task` is the search's `_Task`. Only `count`, the number of results, changes.
     """
     tree = task.tree
     first, rows = leaf_rows(code)
@@ -167,7 +176,7 @@ def _visit_triangles(primitives, task, i, position, code, top, count):
 def _visit_shapes(primitives, task, i, position, code, top, count):
     """Append the shapes of the leaf `code` that overlap region i; return (position, top, count).
 
-    Only `count`, the number of results, changes; the rest is for the signature of `visit`.
+    `task` is the search's `_Task`. Only `count`, the number of results, changes.
     """
     first, rows = leaf_rows(code)
     for row in range(first, first + rows):
@@ -183,7 +192,7 @@ def _visit_instanced(primitives, task, i, position, code, top, count):
     At a leaf of a BLAS, overlapping primitives are appended to the `count` results. A leaf of the
     TLAS is one instance, whose BLAS is entered: its root is pushed on the stack, of height `top`.
     """
-    if position.base >= 0:
+    if position.base >= 0:  # in a BLAS
         return position, top, _visit_blas_leaf(task, i, position, code, count)
     leaf = np.int64(peek(task.tree.ids, leaf_rows(code)[0]))
     if peek(primitives.masks, leaf) == 0:  # the instance is hidden
@@ -219,7 +228,8 @@ def _visit_blas_shapes(task, i, leaf, entry, count):
 def _visit_blas_leaf(task, i, position, entry, count):
     """Append the primitives of a leaf of a BLAS that overlap region i; return the new `count`.
 
-    `entry` is 2 * the leaf's code, plus 1 if the region surely contains all of it.
+    `entry` is 2 * the leaf's code, plus 1 if the region surely contains all of it. `position` tells
+    the instance and how many rows the region has in its frame.
     """
     leaf = position.leaf
     row = row_of(task.tree.primitives, leaf)
@@ -262,7 +272,10 @@ def visit(primitives, task, i, position, code, top, count):
 
 @inlined
 def _push_tree(task, code, top):
-    """Push the children of a tree's or TLAS's node that a region may overlap; return new `top`."""
+    """Push the children that the region may overlap, of a node of a tree or TLAS, on `task.stack`.
+
+    `code` is the node's code, `top` the height of the stack; the new height is returned.
+    """
     blocks, at = task.tree.blocks, node_at(code)
     low, high = child_boxes(blocks, at)
     bits = mask_bits(reach(task.region, task.local, low, high))
@@ -276,9 +289,10 @@ def _push_tree(task, code, top):
 def _push_instanced(primitives, task, position, code, top):
     """Push the children of a node of a scene that the region may overlap; return the new `top`.
 
-    In a BLAS, `code` is 2 * the node's code, plus 1 if the region surely contains the node's box.
+    In a BLAS, `code` is 2 * the node's code, plus 1 if the region surely contains the node's box;
+    so are the entries that are pushed. `top` is the height of the stack.
     """
-    if position.base < 0:
+    if position.base < 0:  # in the TLAS
         return _push_tree(task, code, top)
     blocks, at = tree_rows.blocks(row_of(primitives, position.leaf)), node_at(code >> 1)
     low, high = child_boxes(blocks, at)
@@ -308,10 +322,11 @@ def push(primitives, task, position, code, top):
 
 @entry
 def search_regions(row, regions, end, search, found):
-    """Continue a `Search` until query `end`, or until results might not fit into `found`.
+    """Continue a `Search` up to query `end`, excluded, or until results might not fit into `found`.
 
-    Returns whether all queries are done. `row` is the tree row of the tree or scene. Results are
-    written to `found`, a `Found`, from its start, and their number to `search.state[COUNT]`.
+    Returns whether all queries are done. `row` is the tree row of the tree or scene, `regions` are
+    `BoxRegions`, `SphereRegions` or `PlaneRegions`, one region for each query. Results are written
+    to `found`, a `Found`, from its start, and their number to `search.state[COUNT]`.
     """
     tree, region, state = as_pointers(row), as_pointers(regions), simd.pointer(search.state)
     stack, local = simd.pointer(search.stack), simd.pointer(search.numbers)

@@ -89,8 +89,8 @@ def _local_sphere(region, i, frame, local, scale):
     if not (finite(center) and 0.0 <= radius < INF):
         return False
     x, y, z = scaled(minus(center, frames.centre(frame)), scale)
-    # A difference has a relative error of 2**-53, and so has what `reach` subtracts from it; box
-    # corners are at most 16, which the second term covers.
+    # ERROR, 2**-48, of all terms covers the rounding of the centre and the radius, and in `reach`
+    # that of differences from box corners, which are at most 16.
     r = radius * scale * (1.0 + ERROR) + (largest((x, y, z)) + 32.0) * ERROR + TINY
     poke(local, 0, x)
     poke(local, 1, y)
@@ -126,7 +126,7 @@ def _local_planes(region, i, frame, local, scale):
         terms = (abs(x) + abs(y) + abs(z) + abs(w)) * scale
         for axis in range(3):
             poke(local, 4 * k + axis, n[axis])
-        # Box corners are at most 16, and components of n at most 1.
+        # n . x' has terms of at most 3 * 16: box corners are at most 16, components of n at most 1.
         poke(local, 4 * k + 3, height + (terms + 64.0) * ERROR)
     return True
 
@@ -134,7 +134,8 @@ def _local_planes(region, i, frame, local, scale):
 def _reach_box(region, local, low, high):
     """Return the mask of the node boxes low..high, a box in each lane, that box `local` overlaps.
 
-    `local` is the query's box, from `_local_box`; `region` is unused, for the signature of `reach`.
+    `local` is the query's box, from `_local_box`: an unused lane, from inf to -inf, is beyond it.
+    `region` is unused; the signature is that of `reach`.
     """
     first, last = vector(local, 0), vector(local, 1)
     below = (low[0] <= last[0]) & (low[1] <= last[1]) & (low[2] <= last[2])
@@ -159,7 +160,7 @@ def _reach_sphere(region, local, low, high):
 
     `local` is the ball, from `_local_sphere`; `region` is unused, for the signature of `reach`.
     """
-    # The negated comparison is true for NaN; unused lanes have low > high.
+    # Not <=: NaN must mean "may overlap". Unused lanes have low > high.
     total = (
         _squared_gap(low[0], high[0], peek(local, 0))
         + _squared_gap(low[1], high[1], peek(local, 1))
@@ -178,10 +179,10 @@ def _largest_product(low, high, n):
 def _reach_planes(region, local, low, high):
     """Return the mask of the node boxes low..high, a box in each lane, that a polytope may overlap.
 
-    `local` has the planes, from `_local_planes`. A box is excluded where all of it is outside of
-    one plane, as then is even the corner that is farthest inside of the plane.
+    `local` has (n, height) of each plane, from `_local_planes`; n . x + height >= 0 is inside. A
+    box is excluded if its corner of largest n . x is outside of any one plane: then all of it is.
     """
-    # Unused lanes have low > high; the negated comparison below is true for NaN.
+    # Unused lanes have low > high. Not >= below: NaN must mean "may overlap".
     inside = low[0] <= high[0]
     for k in range(peek(region.shape, 0)):
         top = (
@@ -196,11 +197,11 @@ def _reach_planes(region, local, low, high):
 
 @by_type()
 def to_local(region, i, frame, local, scale):
-    """Write region i, in local coordinates of a tree and enlarged by errors, to `local`.
+    """Write region i, in local coordinates of a tree and enlarged by rounding errors, to `local`.
 
     Written are both corners of a box, the centre and squared radius of a ball, or (n, height) of
-    each plane of a polytope. Returns False if nothing overlaps the region, as it is empty or not
-    finite. `scale` is the scale of `frame`, the frame of the tree.
+    each plane of a polytope, n . x + height >= 0. Returns False if nothing overlaps the region, as
+    it is empty or not finite. `scale` is the scale of `frame`, the frame of the tree.
     """
     return {
         BoxRegions: _local_box, SphereRegions: _local_sphere, PlaneRegions: _local_planes
@@ -254,7 +255,7 @@ def _triangle_and_box(v0, v1, v2, low, high):
 
 @by_type(inline=True)
 def _decide_triangle(primitives, region, i, prim, scratch):
-    """Return APART, MEET or UNSURE for region i and triangle `prim`, in world coordinates.
+    """Return APART, MEET or UNSURE (not decided) for region i and triangle `prim`, in the world.
 
     `scratch` is memory for the polygons to which planes cut the triangle.
     """
@@ -270,9 +271,9 @@ def _decide_triangle(primitives, region, i, prim, scratch):
 
 @by_type()
 def _decide_round(capsule, region, i):
-    """Return APART, MEET or UNSURE for region i and the surface of a capsule, (p, q, radius).
+    """Return APART, MEET or UNSURE (not decided) for region i and the surface of a capsule.
 
-    p and q are the ends of the capsule's axis, in world coordinates; they are equal for a sphere.
+    `capsule` is (p, q, radius): p and q are the ends of its axis, in the world, equal for a sphere.
     """
     test = {
         BoxRegions: round_regions.surface_and_box,
@@ -283,9 +284,10 @@ def _decide_round(capsule, region, i):
 
 
 def _decide_instanced(primitives, region, i, prim, scratch):
-    """Return APART, MEET or UNSURE for region i and the primitive of a scene with the code `prim`.
+    """Return APART, MEET or UNSURE (not decided) for region i and a primitive of a scene.
 
-    It is a triangle, sphere or capsule, moved to the world. `scratch` is memory for cut polygons.
+    `prim` is the code of a triangle, sphere or capsule, which is moved to the world. `scratch` is
+    memory for the polygons to which planes cut a triangle.
     """
     if kind_of(primitives, leaf_of(prim)) >= SPHERES:
         return _decide_round(instanced_capsule(primitives, prim), region, i)
@@ -294,7 +296,7 @@ def _decide_instanced(primitives, region, i, prim, scratch):
 
 @by_type()
 def decide(primitives, region, i, prim, scratch):
-    """Return APART, MEET or UNSURE for region i and a primitive, in world coordinates.
+    """Return APART, MEET or UNSURE (not decided) for region i and a primitive, in the world.
 
     `prim` is the primitive's id, in a scene its code. `scratch` is memory for the polygons to which
     planes cut a triangle.

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
-from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
-from bvh.runtime.threads import Progress, Shelf
+from bvh.runtime.memory import Shelf, aligned
+from bvh.runtime.threads import Progress
 from bvh.tree.builders import bins as binning
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees

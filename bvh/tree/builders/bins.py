@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
-from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import inlined, kernel
+from bvh.runtime.memory import aligned
 from bvh.runtime.simd import WIDTH
 from bvh.tree.builders import records as record
 

@@ -9,10 +9,10 @@ A cell with too many records for one thread gets a grid of its own.
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
-from bvh.runtime.threads import Shelf, share
+from bvh.runtime.memory import Shelf, aligned
+from bvh.runtime.threads import share
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.bins import best_split, bound, new_sides

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime import simd
-from bvh.runtime.arguments import aligned
 from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingContext, Value
 from bvh.runtime.compiler.lazy_modules import LazyModule, ir, types
 from bvh.runtime.jit import inlined, llvm_operation
+from bvh.runtime.memory import aligned
 from bvh.tree.nodes import SMALLEST_PLANE
 
 if TYPE_CHECKING:

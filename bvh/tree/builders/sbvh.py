@@ -10,9 +10,9 @@ its halves, so that the tree does not depend on threads. Pieces in the same leaf
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
-from bvh.runtime.threads import Progress, Shelf
+from bvh.runtime.memory import Shelf, aligned
+from bvh.runtime.threads import Progress
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees
 from bvh.tree.builders.binned_sah import MAX_LEAF, Limits, subtree_builder

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from bvh.runtime import simd
 from bvh.runtime.calls.entries import entry
-from bvh.runtime.threads import Shelf, share
+from bvh.runtime.memory import Shelf
+from bvh.runtime.threads import share
 from bvh.tree.builders import bins as binning
 from bvh.tree.builders import records as record
 from bvh.tree.builders import subtrees

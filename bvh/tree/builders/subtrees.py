@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.arguments import aligned
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
+from bvh.runtime.memory import Shelf, aligned
 from bvh.runtime.simd import field
-from bvh.runtime.threads import Progress, Shelf, share, watch
+from bvh.runtime.threads import Progress, share, watch
 from bvh.tree.builders.records import join, load_bounds, store_bounds
 from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
 

@@ -15,9 +15,10 @@ _EYE = "border:0;background:none;color:inherit;cursor:pointer;min-width:2em;padd
 
 
 class InstanceList:
-    """The list of a scene's instances on a page, as its copy has them; hidden if there is one."""
+    """The list of a scene's instances on a page; it is hidden for a single instance."""
 
     def __init__(self, gui: Any, copy: SceneCopy) -> None:
+        """Add the list to the panel `gui`, viser's; it shows the instances of `copy`."""
         self._copy = copy
         # Content of the list: ids, names, hidden ids and the number of instances.
         self._listed: tuple[Any, ...] = ()
@@ -31,17 +32,20 @@ class InstanceList:
         """List the instances as they are now, if the list has changed."""
         # Most updates only move instances, up to many times a second.
         scene, hidden = self._copy.scene, self._copy.hidden
-        numbers = scene.ids.tolist()[: MAX_LISTED + 1]
+        numbers = scene.ids.tolist()[:MAX_LISTED]
         names = scene.names(numbers).tolist() if numbers else []
         listed = numbers, names, set(hidden), len(scene)
         if listed != self._listed:
             self._listed = listed
             self._folder.visible = len(scene) > 1
-            self._html.content = _rows(numbers[:MAX_LISTED], names, hidden, len(scene))
+            self._html.content = _rows(numbers, names, hidden, len(scene))
 
 
 def _rows(numbers: list[int], names: list[str | None], hidden: set[int], count: int) -> str:
-    """Return HTML with a row for each id in `numbers`, of `count` in all; `hidden` has ids, too."""
+    """Return HTML with a row for each instance: its id in `numbers`, its name, a button to hide it.
+
+    `hidden` has the ids of hidden ones, and `count` is the number of all, also of those not listed.
+    """
     rows = "".join(
         f'<div class="bvh-row" data-id="{number}" style="{_ROW}'
         f'{";opacity:0.5" if number in hidden else ""}">'
@@ -49,7 +53,7 @@ def _rows(numbers: list[int], names: list[str | None], hidden: set[int], count: 
         f'instance {number}" aria-pressed="{str(number in hidden).lower()}">'
         f"{CLOSED if number in hidden else OPEN}</button>"
         f'<span style="{_NAME}">{number}  {html.escape(name or "")}</span></div>'
-        for number, name in zip(numbers, names, strict=False)
+        for number, name in zip(numbers, names, strict=True)
     )  # fmt: skip
     note = f"<div>and {grouped(count - MAX_LISTED)} more</div>" if count > MAX_LISTED else ""
     looks = 'tabindex="0" role="group" style="max-height:14em;overflow:auto"'

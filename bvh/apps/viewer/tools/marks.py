@@ -43,13 +43,14 @@ class Marked(NamedTuple):
 
 
 class Marks:
-    """Marks on a page, by name; a new mark replaces the one of the same name.
-
-    `scene` is viser's. `frame` returns the page's current frame, which maps eyes from the world to
-    the page; without it, world and page coordinates are the same.
-    """
+    """Marks on a page, by name; a new mark replaces the one of the same name."""
 
     def __init__(self, scene: Any, frame: Callable[[], PageFrame] | None = None) -> None:
+        """Begin without marks in `scene`, viser's scene of the page.
+
+        `frame` returns the page's current frame, which maps eyes from the world to the page;
+        without it, world and page coordinates are the same.
+        """
         self._scene, self._frame = scene, frame
         # Viser's handles, by name.
         self._shown: dict[str, Any] = {}
@@ -76,7 +77,7 @@ class Marks:
                 self._shown[name].visible = visible
 
     def placed(self, marked: Marked, local: Floats) -> Floats:
-        """Return `local` points (..., 3), in coordinates of a marked leaf's tree, on the page."""
+        """Return page coordinates of points `local` (..., 3) of the tree of a marked leaf."""
         world = moved(np.ascontiguousarray(local.reshape(-1, 3)), marked.matrix)
         return self._to_page(world).reshape(local.shape)
 
@@ -84,7 +85,10 @@ class Marks:
         self, name: str, corners: Floats, eye: Floats | None, colour: Colour,
         opacity: float | None = None,
     ) -> None:  # fmt: skip
-        """Mark triangles (n, 3, 3) of the page, a little nearer to the world's `eye`, if given."""
+        """Mark triangles (n, 3, 3), in page coordinates, by a colour.
+
+        They are drawn a little nearer to `eye`, a point of the world, if it is given.
+        """
         if not len(corners):
             return self.clear(name)
         faces = np.arange(3 * len(corners), dtype=np.uint32).reshape(-1, 3)
@@ -97,9 +101,9 @@ class Marks:
     def lines(
         self, name: str, points: Floats, colour: Colour, thickness: float, eye: Floats | None = None
     ) -> None:
-        """Mark lines (n, 2, 3) of the page, a little nearer to the eye, if one is given.
+        """Mark lines (n, 2, 3), in page coordinates, by a colour, `thickness` pixels wide.
 
-        Their thickness is in pixels; the eye is in the world.
+        They are drawn a little nearer to `eye`, a point of the world, if it is given.
         """
         if not len(points):
             return self.clear(name)
@@ -109,7 +113,7 @@ class Marks:
         )  # fmt: skip
 
     def points(self, name: str, points: Floats, eye: Floats) -> None:
-        """Mark points (n, 3) of the page, a little nearer to the eye, which is in the world."""
+        """Mark points (n, 3) of the page, drawn a little nearer to `eye`, a point of the world."""
         if not len(points):
             return self.clear(name)
         # In page units: a point at the page's origin, usually the middle of the scene, looks the
@@ -123,9 +127,9 @@ class Marks:
     def arrow(
         self, name: str, start: Floats, vector: Floats, colour: Colour = BLUE, size: float = 0.0
     ) -> None:
-        """Mark a vector at a point by an arrow; no arrow if its length is 0 or not finite.
+        """Mark `vector` at the point `start` by an arrow; none if its length is 0 or not finite.
 
-        Its thickness is proportional to `size`, or to the vector's length if that is 0.
+        The arrow is as thick as one of length `size`, or by default as suits its own length.
         """
         length = float(np.linalg.norm(vector))
         if not (np.isfinite(length) and length > 0.0):
@@ -157,5 +161,5 @@ class Marks:
         return point if self._frame is None else self._frame().to_page(point)
 
     def _lifted(self, points: Floats, eye: Floats | None) -> Floats:
-        """Return points a little nearer to the eye, if there is one, at the same pixels."""
+        """Return points of the page, a little nearer to `eye`, a point of the world, if given."""
         return points if eye is None else points + LIFT * (self._to_page(eye) - points)

@@ -14,9 +14,10 @@ OFF, POINTS, INSTANCES = "off", "two picks", "two instances"
 
 
 class Measuring:
-    """Controls of measurements on the page of a `Session`, and the last measurement."""
+    """Controls of measurements on a page, and the last measurement."""
 
     def __init__(self, session: Any) -> None:
+        """Add the controls to the panel of a `Session`."""
         self._session = session
         # The last one or two picks: position in the world, and id of the outermost instance.
         self._picks: list[tuple[Floats, int]] = []
@@ -74,7 +75,7 @@ class Measuring:
 
 
 def clearance(scene: Scene, first: int, second: int) -> tuple[float, Floats]:
-    """Return the distance of two instances, by their ids, and their nearest points (2, 3)."""
+    """Return the distance between two instances, by their ids, and their nearest points (2, 3)."""
     pair = Scene()
     for number in (first, second):
         instance = scene[number]

@@ -13,11 +13,12 @@ Handler = Callable[[dict[str, Any]], object]
 class PageEvents:
     """Events that the script of a page writes into a text field, each handled once, in order.
 
-    The field holds the last few as JSON, numbered, because viser may skip a value of a field that
-    changes quickly. `handlers` are functions of an event (a dict), by its item "kind".
+    The field holds the last few as JSON, with numbers "n", because viser may skip a value of a
+    field that changes quickly.
     """
 
     def __init__(self, gui: Any, handlers: Mapping[str, Handler]) -> None:
+        """Add the field to the panel `gui`; `handlers` are functions of an event by its "kind"."""
         gui.add_html('<span id="bvh-events"></span>')
         self._field = gui.add_text("Events", "")
         # The number of the last event that was handled.

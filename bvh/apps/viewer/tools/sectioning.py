@@ -34,19 +34,22 @@ class CutDrawing(NamedTuple):
 
 
 class Sectioning:
-    """Controls of the section plane on the page of a session, and the plane.
+    """Controls of the section plane on a page, and the plane.
 
     `plane` is None, or (normal, offset) in the world, with a unit normal n: geometry with
     n.p > offset is neither drawn nor picked.
     """
 
     def __init__(self, session: Any) -> None:
+        """Add the controls to the panel of a `Session`."""
         self._session = session
         self.plane: tuple[Floats, float] | None = None
         gui = session.client.gui
         hint = "The axis that it is across, or the plane of the face that was picked last."
         self._across = gui.add_dropdown("Across", (OFF, *AXES, PICKED), hint=hint)
-        self._share = gui.add_slider("Position", 0.0, 100.0, 0.5, 50.0, visible=False)
+        self._share = gui.add_slider(
+            "Position", 0.0, 100.0, step=0.5, initial_value=50.0, visible=False
+        )
         self._flip = gui.add_checkbox("Other side", False, visible=False)
         # 1 to remove what is above the plane along its axis, -1 to remove what is below.
         self._side = 1.0
@@ -55,7 +58,7 @@ class Sectioning:
         self._flip.on_update(lambda _: self._update())
 
     def cut(self, across: str, share: float) -> None:
-        """Set the controls: an axis or OFF, and the position in percent of the scene's extent."""
+        """Set the controls: `across` an axis or OFF, at `share` percent of the scene's extent."""
         self._share.value, self._across.value = share, across
 
     def _face(self) -> None:
@@ -88,7 +91,7 @@ class Sectioning:
             session.redraw()
 
     def seen(self, camera: Camera) -> Camera | None:
-        """Return a one-ray camera limited to the visible side; None if none of the ray is there."""
+        """Return a one-ray camera limited to the side that is drawn; None if no part is there."""
         if self.plane is None:
             return camera
         normal, offset = self.plane
@@ -102,7 +105,11 @@ class Sectioning:
 def cut_by(
     plane: tuple[Floats, float] | None, parts: list[DrawnMesh], frame: PageFrame
 ) -> CutDrawing:
-    """Return what is below a plane, (normal, offset) in the world, and caps; all parts for None."""
+    """Return what a plane leaves of `parts`: the points with normal . p <= offset, and caps.
+
+    `plane` is (unit normal, offset) in the world, None for no plane; `frame` is that of the page on
+    which `parts` are drawn.
+    """
     caps, curves = [np.empty((0, 3, 3))], [np.empty((0, 2, 3))]
     if plane is None:
         return CutDrawing(parts, caps[0], curves[0])
@@ -173,9 +180,10 @@ def filled(section: Section) -> Floats:
     x, y = x[:, order], low + levels[[row[order], row[order] + 1]] * (size / STEPS)
     lower, upper = np.stack([x, y], axis=2)
     a, b, c, d = lower[::2], lower[1::2], upper[1::2], upper[::2]
-    flat = np.stack([np.stack([a, b, c], axis=1), np.stack([a, c, d], axis=1)], axis=1)
-    n = section.plane[:3]
-    return np.asarray(flat.reshape(-1, 3, 2) @ section.axes - section.plane[3] / (n @ n) * n)
+    in_plane = np.stack([np.stack([a, b, c], axis=1), np.stack([a, c, d], axis=1)], axis=1)
+    # The origin of coordinates in the plane is its point nearest to the origin of space.
+    n, offset = section.plane[:3], section.plane[3]
+    return np.asarray(in_plane.reshape(-1, 3, 2) @ section.axes - offset / (n @ n) * n)
 
 
 def of_copies(part: DrawnMesh, which: np.ndarray) -> DrawnMesh:
@@ -197,9 +205,10 @@ def placed(part: DrawnMesh, copy: int) -> Floats:
 
 
 def clipped(points: Floats, faces: Any, normal: Floats, level: float) -> tuple[Any, Any]:
-    """Return vertices and faces of the part of triangles in which n.p <= level, for normal n."""
+    """Return vertices and faces of triangles, cut to normal . p <= level for a unit `normal`."""
     from trimesh.intersections import slice_faces_plane
 
     cut: Any = slice_faces_plane  # The function has no types.
+    # trimesh keeps the side to which the normal points; the plane is given by one of its points.
     vertices, triangles, _ = cut(points, faces.astype(np.int64), -normal, level * normal)
     return vertices.astype(np.float32), triangles.astype(np.uint32)

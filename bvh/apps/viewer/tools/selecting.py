@@ -24,11 +24,13 @@ MODES = ("replace", "add", "remove")
 
 
 class Selecting:
-    """Controls of selections on the page of a `Session`, and the selection, `found`."""
+    """Controls of selections on a page, and the selection, `found`."""
 
     def __init__(self, session: Any) -> None:
+        """Add the controls to the panel of a `Session`."""
         self._session = session
         self.found: Selection | None = None
+        # What is marked on the page, an item for each leaf.
         self._marked: list[Marked] = []
         gui = session.client.gui
         self._text = gui.add_html(readouts.selected(None, 0.0, 0))
@@ -51,9 +53,10 @@ class Selecting:
         self._script.content = readouts.dragging(TOOLS[self._tool.value])
 
     def select(self, polygon: Floats, mode: str = "") -> None:
-        """Select what is in a polygon (n, 2) in shares of the picture; two points are a rectangle.
+        """Select what is in a lasso or, between two points, in a rectangle.
 
-        `mode` is one of MODES; "" stands for the mode chosen on the page.
+        `polygon` (n, 2) is in shares of the picture's width and height. `mode` is one of MODES; ""
+        stands for the mode chosen on the page.
         """
         session = self._session
         with session.updated_scene():
@@ -85,7 +88,7 @@ class Selecting:
         self._session.marks.clear("selection")
 
     def follow(self, camera: Camera) -> None:
-        """Move the marks with their instances, seen by a camera; remove those of removed ones."""
+        """Move marks with their instances, as `camera` sees them; drop marks of removed ones."""
         now = [self._session.refreshed(each) for each in self._marked]
         if any(new is not old for new, old in zip(now, self._marked, strict=True)):
             self._marked = [each for each in now if each is not None]
@@ -101,7 +104,7 @@ class Selecting:
         """Mark a selection, or its first MAX_MARKED faces, and describe it in the panel."""
         self.found, self._marked, drawn = found, [], 0
         for row, leaf in enumerate(found.leaf.tolist()):
-            # Of instances boxes are drawn, that of the first leaf of several.
+            # Of an instance no ids are marked, but the box of its first leaf.
             ids: Ids = np.empty(0, np.int32) if found.what == "instances" else found[row]
             self._marked.append(Marked.of(self._session.scene, leaf, ids[: MAX_MARKED - drawn]))
             drawn += len(self._marked[-1].ids)
@@ -110,7 +113,7 @@ class Selecting:
         self._colour(camera)
 
     def _colour(self, camera: Camera) -> None:
-        """Mark the selection: faces, vertices, or the boxes of instances."""
+        """Mark the selection for `camera`: faces, vertices, or the boxes of instances."""
         marks = self._session.marks
         if self.found is not None and self.found.what == "instances":
             boxes = [marks.placed(m, corners_of(m.tree.bounds[None])) for m in self._marked]
@@ -145,6 +148,7 @@ def combined(old: Selection, new: Selection, adds: bool) -> Selection:
     before, given = _by_leaf(old), _by_leaf(new)
     result = {}
     for leaf, (instance, name, ids) in sorted((given | before if adds else before).items()):
+        # `ids` are the old ones if the leaf is in both.
         if leaf in before and leaf in given:
             join = np.union1d if adds else np.setdiff1d
             ids = join(ids, given[leaf][2])
@@ -171,6 +175,6 @@ def as_json(found: Selection) -> str:
 
 
 def _by_leaf(found: Selection) -> dict[int, tuple[int, str | None, Any]]:
-    """Return (id of the instance, its name, selected ids) by the number of the leaf."""
+    """Return {number of a leaf: (id of its instance, name of this, ids selected in the leaf)}."""
     columns = zip(found.leaf.tolist(), found.instance_id.tolist(), found.names, strict=True)
     return {leaf: (i, name, found[row]) for row, (leaf, i, name) in enumerate(columns)}

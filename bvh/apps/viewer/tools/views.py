@@ -21,9 +21,10 @@ SHADOW = "/shadow"
 
 
 class Views:
-    """Controls of the camera, shadow and grid on the page of a `Session`; `up` is a unit vector."""
+    """Controls of the camera, shadow and grid on a page."""
 
     def __init__(self, session: Any, up: Floats) -> None:
+        """Add the controls to the panel of a `Session`; `up` is a unit vector."""
         self._session, self._up = session, up
         gui = session.client.gui
         buttons = gui.add_button_group("View", NAMES)
@@ -40,7 +41,7 @@ class Views:
         picture.on_click(lambda _: self._save())
 
     def look(self, name: str, bounds: Floats | None = None) -> None:
-        """Turn the camera to a view in NAMES, and fit the scene, or bounds (2, 3) of a part of it.
+        """Turn the camera to a view in NAMES, and fit `bounds` (2, 3), by default of the scene.
 
         "Fit" and names that are not in NAMES keep the direction.
         """
@@ -49,6 +50,7 @@ class Views:
             box = session.scene.bounds if bounds is None else bounds
             if not np.isfinite(box).all():
                 return
+            # `ahead` is horizontal: at a right angle to the up direction.
             side = np.cross(self._up, np.eye(3)[np.abs(self._up).argmin()])
             ahead = np.cross(self._up, side / np.linalg.norm(side))
             now = session.camera()
@@ -83,7 +85,7 @@ class Views:
         self._set_camera(target + scale * (np.asarray(camera.position) - target), target, opening)
 
     def ground(self, without: Collection[int] = ()) -> None:
-        """Show the shadow of the scene, without that of the instances `without`, which may move."""
+        """Show the shadow of the scene but for the instances with ids `without`, which may move."""
         self._without = without
         self._shadow.value = True
 
@@ -118,8 +120,9 @@ class Views:
         place = bounds.mean(axis=0)
         place[axis] = bounds[0 if self._up[axis] > 0.0 else 1, axis]
         scene.add_grid(
-            "/ground", 8.0, 8.0, plane=("yz", "xz", "xy")[axis], cell_size=0.25, position=place,
-            cell_color=(150, 150, 150), section_color=(110, 110, 110), shadow_opacity=0.25,
+            "/ground", width=8.0, height=8.0, plane=("yz", "xz", "xy")[axis], position=place,
+            cell_size=0.25, cell_color=(150, 150, 150), section_color=(110, 110, 110),
+            shadow_opacity=0.25,
         )  # fmt: skip
         scene.add_frame("/axes", axes_length=0.4, axes_radius=0.008, position=bounds[0])
 

@@ -120,7 +120,7 @@ def gather_hits(
         if options.solved:
             finish_pairs(tree, rays, pairs.which, columns.prim_id, found, ray_goal.cull, columns)
         else:
-            # Sort by primitive alone: this brings those found twice together.
+            # Equal t: sorted by primitive alone, hits that were found twice are neighbours.
             for j in range(found):
                 poke(columns.t, j, 0.0)
         for i in range(size):
@@ -135,7 +135,8 @@ def gather_hits(
 def _pick(primitives, wanted, pairs, i, out, row):
     """Return how many different hits of ray i of a block pass the filter, up to `wanted.max_hits`.
 
-    If `wanted.kept`, these are written to `out`, sorted by (t, id), from row `row` on.
+    If `wanted.kept`, these are written to `out`, sorted by (t, id), from row `row` on. `pairs` has
+    the hits of the block, by ray, and is given their order.
     """
     hits, order, accept, data = pairs.columns, pairs.order, wanted.accept, wanted.data
     first, last = peek(pairs.starts, i), peek(pairs.starts, i + 1)

@@ -65,6 +65,7 @@ class Visits(NamedTuple):
 
 def new_visits() -> Visits:
     """Return `Visits`, the scratch of one thread."""
+    # The root has a block's visits, each depth TAKEN * WIDTH; stores may write WIDTH more.
     stack, leaves = BLOCK + (DEPTHS * TAKEN + 1) * WIDTH, LEAVES + TAKEN + WIDTH
     sizes = stack, stack, TAKEN + WIDTH, TAKEN + WIDTH, leaves, leaves
     return Visits(*(np.zeros(size, np.int32) for size in sizes))
@@ -86,10 +87,10 @@ def _set_limits(lanes):
 
 @inlined
 def _filter(primitives, groups, group, lanes, r):
-    """Return (bits, certain, back), lanes of a triangle group, for the ray at lane index r.
+    """Return (bits, certain, back), lanes of triangle group `group`, for the ray at lane index r.
 
     These are triangles that the ray may hit, that it surely hits, and whose backs face it.
-    `_set_limits` must have set SURE_LOW and SURE_HIGH.
+    `_set_limits` has set SURE_LOW and SURE_HIGH to bounds for a test without a division.
     """
     ray = blocks.numbers_of(lanes, r)
     bits, passes, den, numerator, margin = filter_ray(
@@ -173,7 +174,7 @@ def _test_leaves(primitives, context, visits, queued, goal):
 
 @kernel
 def _visit(context, visits, top, octant, queued, goal):
-    """Make all visits on the stack, whose height is `top`, of rays of one octant.
+    """Make all visits on the stack, whose height is `top`, of rays of octant `octant`.
 
     Visits of leaves may wait: `queued` is the number of those that do, and is returned updated.
     """

@@ -19,11 +19,11 @@ from bvh.geometry.pairs.common_polygons import (
     share_an_area,
     sides_of,
 )
+from bvh.geometry.pairs.face_contacts import EDGE, edge_in, face_at, touches_at_most
 from bvh.geometry.pairs.face_overlap import corner_index
 from bvh.geometry.pairs.triangle_overlap import along_common_line, spread_axis
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
-from bvh.surfaces.pair_signs import SIGNS, edge_in, face_at, touches_at_most
 
 # In place of the number of ends, besides UNSURE: one of both faces has no area.
 THIN = -2
@@ -69,7 +69,17 @@ def _segment(a, k, b, first, codes, points):
     coordinates. The result is UNSURE if a crossing cannot be rounded correctly in double-doubles.
     """
     stay_outlined()
-    p, q, axis = a[k], a[(k + 1) % 3], spread_axis(b)
+    p, q = a[k], a[(k + 1) % 3]
+    i, j = corner_index(p, b), corner_index(q, b)
+    if i >= 0 and j >= 0:
+        # The edge is also one of b.
+        m = (k + 1) % 3
+        if first:
+            _add_end(0, 2 * k + 1, k, p, 0, codes, points)
+            return _add_end(1, 2 * m + 1, m, q, 2 * k + 1, codes, points)
+        _add_end(0, 2 * i + 1, i, p, 0, codes, points)
+        return _add_end(1, 2 * j + 1, j, q, 2 * i + 1, codes, points)
+    axis = spread_axis(b)
     c = projected(b, axis)
     x, y, _ = projected((p, q, q), axis)
     # `starts` and `stops`: on which side of each edge of b are p and q, 1 if inside. `corners`: on
@@ -158,6 +168,14 @@ def _flat_segment(a, b, codes, points):
     stay_outlined()
     axis = spread_axis(b)
     c, d = projected(a, axis), projected(b, axis)
+    for k in range(3):
+        m, i, j = (k + 1) % 3, corner_index(a[k], b), corner_index(a[(k + 1) % 3], b)
+        if i >= 0 and j >= 0:
+            # The edge is also one of b, whose third corner is 3 - i - j.
+            side = orient2d(c[k], c[m], c[3 - k - m])
+            if side * orient2d(c[k], c[m], d[3 - i - j]) > 0:
+                return UNSURE
+            return _segment_in_line(a, k, b, i if j == (i + 1) % 3 else j, codes, points)
     turn, turn2 = orient2d(c[0], c[1], c[2]), orient2d(d[0], d[1], d[2])
     sides, sides2 = sides_of(c, turn, d), sides_of(d, turn2, c)
     if share_an_area(sides, sides2):
@@ -169,17 +187,36 @@ def _flat_segment(a, b, codes, points):
     return 0
 
 
+@inlined
+def _common_edge(a, b):
+    """Return the edge of face a that is also one of face b, if there is one."""
+    if corner_index(a[0], b) < 0:
+        return 1
+    return 0 if corner_index(a[1], b) >= 0 else 2
+
+
+@inlined
+def _ordered(numbers, i, k):
+    """Return the numbers of both ends of edge k of face i, the lower one first."""
+    p, q = numbers[i, k], numbers[i, (k + 1) % 3]
+    return min(p, q), max(p, q)
+
+
 @entry
-def edge_segments(own, other, pairs, signs, codes, points, sizes):
+def edge_segments(own, other, pairs, shared, signs, codes, points, sizes):
     """Write the segments of pairs of faces of which one has an edge in the plane of the other.
 
-    `own` and `other` are corners (m, 3, 3), `signs` those of `pair_signs`. `codes` (n, 2), numbers
-    as at `common_polygons.SECOND`, and `points` (n, 2, 3) get the two ends of each segment. `sizes`
+    `own` and `other` are corners (m, 3, 3). `shared` is what `kinds_of_contact` has found, and
+    `signs` those of `pair_signs`, for EDGE not used. `codes` (n, 2), numbers as at
+    `common_polygons.SECOND`, and `points` (n, 2, 3) get the two ends of each segment. `sizes`
     (n,) become 2; 0 if the faces share at most a point; UNSURE if rational numbers must decide,
     also for pairs without such an edge; or THIN if a face has no area.
     """
     for n in range(len(pairs)):
         a, b = face_at(own, pairs[n, 0]), face_at(other, pairs[n, 1])
+        if shared[n] == EDGE:
+            sizes[n] = _segment(a, _common_edge(a, b), b, True, codes[n], points[n])
+            continue
         s, t = (signs[n, 0], signs[n, 1], signs[n, 2]), (signs[n, 3], signs[n, 4], signs[n, 5])
         k, m = edge_in(s), edge_in(t)
         if spread_axis(a) < 0 or spread_axis(b) < 0:
@@ -196,10 +233,42 @@ def edge_segments(own, other, pairs, signs, codes, points, sizes):
             sizes[n] = 0 if along_common_line(a, b, s, t) >= 0 else UNSURE
 
 
+@entry
+def identify_ends(codes, pairs, first, second, edges, ends):
+    """Write the edges (n, 2, 3) that ends of segments are on, and rows (2 n, 4) that identify ends.
+
+    `codes` (n, 2) are those of `edge_segments`, `pairs` (n, 2) the faces. `first` and `second` are
+    (faces, point_ids), vertices and numbers of points of the corners (m, 3) of faces. An edge is
+    the mesh, 0 or 1, and its vertices, the lower one first; a corner's is repeated. A row has the
+    point ids of both edges that cross there; of a corner its point id, and -1 three times.
+    """
+    for n in range(len(pairs)):
+        i, j = pairs[n, 0], pairs[n, 1]
+        for e in range(2):
+            code, row = np.int64(codes[n, e]), 2 * n + e
+            if code < CROSSED:
+                of_second = code >= SECOND
+                faces, points = second if of_second else first
+                face, k = j if of_second else i, code % SECOND
+                edges[n, e, 0] = of_second
+                edges[n, e, 1] = edges[n, e, 2] = faces[face, k]
+                ends[row, 0] = points[face, k]
+                ends[row, 1] = ends[row, 2] = ends[row, 3] = -1
+            else:
+                k, m = (code - CROSSED) // 3, (code - CROSSED) % 3
+                edges[n, e, 0] = 0
+                edges[n, e, 1], edges[n, e, 2] = _ordered(first[0], i, k)
+                ends[row, 0], ends[row, 1] = _ordered(first[1], i, k)
+                ends[row, 2], ends[row, 3] = _ordered(second[1], j, m)
+
+
 @warms("segments of edges")
 def _warm() -> None:
     """Compile the kernel of this module."""
     faces, pairs = np.zeros((1, 3, 3)), np.zeros((1, 2), np.int32)
     codes, sizes = np.zeros((1, 2), np.int8), np.zeros(1, np.int64)
-    signs = np.zeros((1, SIGNS), np.int8)
-    edge_segments(faces, faces, pairs, signs, codes, np.zeros((1, 2, 3)), sizes)
+    signs = np.zeros((1, 15), np.int8)
+    edge_segments(faces, faces, pairs, codes[:, 0].copy(), signs, codes, np.zeros((1, 2, 3)), sizes)
+    mesh = np.zeros((1, 3), np.int32), np.zeros((1, 3), np.int64)
+    edges, ends = np.zeros((1, 2, 3), np.int32), np.zeros((2, 4), np.int64)
+    identify_ends(codes, pairs, mesh, mesh, edges, ends)
