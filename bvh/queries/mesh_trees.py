@@ -17,6 +17,7 @@ from bvh.runtime.arguments import Memory, Quality
 from bvh.runtime.caller_warnings import warn_if_empty
 from bvh.runtime.jit import notice
 from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.threads import copied
 from bvh.tree.build import build
 from bvh.tree.primitives import Primitives, Triangles
 
@@ -82,8 +83,10 @@ class MeshTrees(TreeBase):
         points = arguments.rows("vertices", vertices)
         index = arguments.face_rows("faces", faces, len(points))
         bits = None if groups is None else face_groups(groups, len(index))
+        workers = arguments.thread_count(threads)
         primitives = Triangles(
-            arguments.unchanging(points, vertices), arguments.unchanging(index, faces)
+            arguments.unchanging(points, vertices, lambda array: copied(array, workers)),
+            arguments.unchanging(index, faces, lambda array: copied(array, workers, np.int32)),
         )
         tree = cls._build(primitives, quality, threads, progress, memory=memory)
         tree._set_groups(bits)

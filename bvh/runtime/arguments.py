@@ -2,6 +2,7 @@
 
 import operator
 import sys
+from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -128,11 +129,13 @@ def owned(array: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
     return copy
 
 
-def unchanging(array: NDArray[Any], given: object) -> NDArray[Any]:
+def unchanging(
+    array: NDArray[Any], given: object, copied: Callable[[NDArray[Any]], NDArray[Any]]
+) -> NDArray[Any]:
     """Return `array` read-only and in C order, as numbers that no caller can change later.
 
-    `given` is the argument from which the array was made. The array is copied unless it is new, or
-    read-only together with the memory that it views.
+    `given` is the argument from which the array was made. The array is copied, by a function that
+    keeps its type, unless it is new, or read-only together with the memory that it views.
     """
     # Arrays made from lists, or of another type, are new. A read-only view may change: by another
     # view, or in a file by another process. Kernels would then follow unchecked indices of faces.
@@ -140,7 +143,8 @@ def unchanging(array: NDArray[Any], given: object) -> NDArray[Any]:
         isinstance(given, np.ndarray) and given.dtype != array.dtype
     )
     if not (is_ours or _is_constant(array)) or not array.flags.c_contiguous:
-        return owned(array, array.dtype)
+        array = copied(array)
+        array.flags.writeable = False
     return kernel_input(array)
 
 

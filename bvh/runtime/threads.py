@@ -345,9 +345,10 @@ def _new_queue(first: int, count: int, size: int, threads: int, least: int) -> N
     return np.array([0, first, *ends], np.int64)
 
 
-def copied(array: NDArray[Any], threads: int) -> NDArray[np.float64]:
-    """Return a copy of an array of numbers as float64, in C order, written by threads."""
-    copy, size = np.empty(array.shape), len(array) * NUMBERS_AT_ONCE // max(array.size, 1)
+def copied(array: NDArray[Any], threads: int, dtype: Any = np.float64) -> NDArray[Any]:
+    """Return a copy of an array as numbers of a type, in C order, written by threads."""
+    copy = np.empty(array.shape, dtype)
+    size = len(array) * NUMBERS_AT_ONCE // max(array.size, 1) if threads > 1 else len(array)
 
     def write(begin: int, end: int) -> None:
         # Larger numbers than doubles become infinite.
