@@ -12,7 +12,7 @@ from bvh.queries.batches.winding import boundary_for, free_edges_for
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import check_method, check_options, one_mask
 from bvh.runtime.arguments import bit_masks, cull_code, thread_limit
-from bvh.runtime.user_calls import FILTER, user_function
+from bvh.runtime.calls.user_calls import FILTER, user_function
 from bvh.tree.boundary import edges_of
 
 Arrays = tuple[NDArray[Any], ...]

@@ -11,10 +11,10 @@ from bvh.queries.public_names import PublicClass, public
 from bvh.queries.refitting import Refitting
 from bvh.queries.solid_queries import SolidQueries
 from bvh.runtime.arguments import MAX_PRIMITIVES, Quality, flag, owned, rows
+from bvh.runtime.calls.user_calls import INTERSECT, user_data, user_function
 from bvh.runtime.jit import called_by_address, warms
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.registry import enrolled
-from bvh.runtime.user_calls import INTERSECT, user_data, user_function
 from bvh.tree import shapes
 from bvh.tree.primitives import Custom
 

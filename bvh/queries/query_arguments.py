@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.transforms import square_matrices
 from bvh.runtime import arguments
 from bvh.runtime.arguments import Cull, EdgeRule, check_option, flag, kernel_input, thread_count
+from bvh.runtime.calls.user_calls import UserCall
 from bvh.runtime.foreign_arrays import ORDINARY, is_lazy, is_other
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.runtime.threads import copied, share
-from bvh.runtime.user_calls import UserCall
 from bvh.traversal.rays.ray_batch import EVERY, Rays
 
 EDGES: dict[EdgeRule, bool] = {"closed": False, "once": True}

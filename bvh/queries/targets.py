@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from bvh.queries.query_arguments import Filter, PointBatch, RayBatch, RayOptions
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
 from bvh.runtime.arguments import CountResult, Cull, TruthResult
+from bvh.runtime.calls.user_calls import UserCall
 from bvh.runtime.progress_bars import Progress
-from bvh.runtime.user_calls import UserCall
 
 # Many kernels, for queries of regions alone.
 if TYPE_CHECKING:

@@ -20,5 +20,4 @@ Each file imports only from those above it.
 | `simd/` | SIMD vectors: a few lanes of one type, and the operations on them that kernels need |
 | `tuple_references.py` | Tuples of arrays and pointers inside kernels: as pointers, by reference, without counting |
 | `calls/` | How kernels are called: as functions of words, compiled here or linked ahead of time |
-| `user_calls.py` | Functions called by address: users' functions, so that kernels are not compiled for them |
 """

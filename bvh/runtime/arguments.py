@@ -185,8 +185,10 @@ def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int3
         hint = "; BVH.from_mesh takes quads and polygons" if array.shape[1:] == (4,) else ""
         raise ValueError(f"{name} must have shape (m, 3), got {array.shape}{hint}")
     _limit(name, len(array), MAX_PRIMITIVES)
-    # As unsigned numbers, negative ones are larger than all counts.
-    if int(array.view(array.dtype.str.replace("i", "u")).max()) >= vertex_count:
+    # As unsigned numbers of 4 bytes or more, negative ones are larger than all counts.
+    is_short = array.itemsize < 4
+    numbers = array if is_short else array.view(array.dtype.str.replace("i", "u"))
+    if int(numbers.max()) >= vertex_count or (is_short and int(array.min()) < 0):
         bad = np.flatnonzero(((array < 0) | (array >= vertex_count)).any(axis=1))[0]
         raise ValueError(
             f"{name} must index the {vertex_count} vertices, got {array[bad].tolist()} in row {bad}"

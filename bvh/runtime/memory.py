@@ -48,7 +48,8 @@ def reused(array: NDArray[Any], count: int, dtype: Any) -> NDArray[Any]:
     # The array begins less than 64 bytes after the map.
     end = -(-(size + 64) // mmap.PAGESIZE) * mmap.PAGESIZE
     if end < len(memory):
-        memory.madvise(mmap.MADV_DONTNEED, end, len(memory) - end)
+        with contextlib.suppress(OSError):  # some systems refuse, as for locked pages
+            memory.madvise(mmap.MADV_DONTNEED, end, len(memory) - end)
     return array.reshape(-1).view(np.uint8)[:size].view(dtype)
 
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.arguments import kernel_input
+from bvh.runtime.calls.user_calls import INTERSECT, user_call
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import pointer, shifted
 from bvh.runtime.tuple_references import Pointer, as_pointers, borrowed, pointers_of
-from bvh.runtime.user_calls import INTERSECT, user_call
 from bvh.tree import rows
 from bvh.tree.face_bits import NO_BITS
 from bvh.tree.instanced import Instanced

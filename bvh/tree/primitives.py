@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, sides
 from bvh.geometry.arithmetic.floats import INF, NAN, can_hit
 from bvh.geometry.triangles import distance, exact_details
+from bvh.runtime.calls.user_calls import call_intersect
 from bvh.runtime.compiler.lazy_modules import types
 from bvh.runtime.jit import by_type, inlined
 from bvh.runtime.simd import pointer
 from bvh.runtime.tuple_references import borrowed, pointers_of
-from bvh.runtime.user_calls import call_intersect
 from bvh.tree import instanced
 from bvh.tree.instanced import Instanced
 from bvh.tree.rows import TRIANGLES

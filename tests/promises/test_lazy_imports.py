@@ -157,7 +157,7 @@ import json, threading
 from importlib import import_module
 import bvh
 names = (
-    "runtime.user_calls", "geometry.arithmetic.exact_sums", "kernels", "queries.hierarchy",
+    "runtime.calls.user_calls", "geometry.arithmetic.exact_sums", "kernels", "queries.hierarchy",
     "runtime.compiler.cpu_levels", "runtime.jit", "tree.builders.records", "runtime.forks",
 )
 gate, failed = threading.Barrier(len(names)), []

@@ -383,3 +383,13 @@ def test_no_numbers_of_a_single_ray(far: Any) -> None:
         except (TypeError, ValueError, OverflowError) as error:
             answers.append(type(error))
     assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64", ">i2", ">i4"])
+def test_negative_faces_of_any_integers(kind: str) -> None:
+    """Also of short ones, which have no larger unsigned number than all counts of vertices."""
+    vertices = np.ones((70_000, 3))
+    faces = np.array([[0, 1, 2], [0, 1, -1]], kind)
+    with pytest.raises(ValueError, match=r"faces must index .* got \[0, 1, -1\] in row 1"):
+        BVH.from_triangles(vertices, faces)
+    assert len(BVH.from_triangles(vertices, faces[:1]).faces) == 1

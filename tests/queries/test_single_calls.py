@@ -19,7 +19,6 @@ import pytest
 import bvh
 from bvh.queries.batches import point_batches, ray_batches
 from bvh.queries.methods import sight_queries
-from bvh.queries.methods.sight_queries import segments
 from bvh.runtime.calls import python_calls
 from meshes.sphere import geodesic_sphere
 from tests.queries.test_single_queries import RANGES, TARGETS, rows, same
@@ -245,7 +244,7 @@ def test_single_points_need_no_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
         (ray_batches, "_trace"),
         (point_batches, "_fill"),
-        (sight_queries, "segments"),
+        (sight_queries, "_ends"),
     ):
         monkeypatch.setattr(module, name, None)
     assert (tree.contains(p), tree.signed_distance(p), tree.visible(p, q)) == wanted
@@ -275,7 +274,9 @@ def test_pairs_have_the_rays_of_batches(monkeypatch: pytest.MonkeyPatch) -> None
         p, q = rng.normal(size=(2, 3)) * 10.0 ** rng.integers(-20, 20, (2, 1))
         q = p * (1.0 + rng.normal(size=3) * 1e-9) if k % 3 == 0 else q
         margin = (1e-10, 0.0, 1e-6)[k % 3]
-        (o, d, low, high), finite = segments(p, q, margin)
+        (o, d, low, high), finite = sight_queries._segments(
+            *sight_queries._ends(p, q, margin, None), None
+        )
         assert finite and sight_queries._seen(Target(), p, q, margin) is True
         start, along, *limits, _ = asked.pop()
         assert (*start, *along, *limits) == (*o, *d, low, high)

@@ -27,8 +27,8 @@ from bvh.queries.targets import point_target, ray_target, region_target
 from bvh.queries.verbs import Merge, Verb, verb_of
 from bvh.runtime import arguments
 from bvh.runtime.arguments import ALL_BITS, CountResult, Cull, TruthResult
+from bvh.runtime.calls.user_calls import UserCall
 from bvh.runtime.progress_bars import Progress
-from bvh.runtime.user_calls import UserCall
 from bvh.tree.boundary import Loops, edges_of, loops_of
 from bvh.tree.primitives import Triangles
 

@@ -15,9 +15,9 @@ from bvh.queries.batches.block_chunks import blocks_of, shared
 from bvh.queries.batches.scratch import HIT_SHELVES, SHELF, ids_of
 from bvh.queries.query_arguments import RayBatch, RayOptions
 from bvh.queries.results import AllHits
+from bvh.runtime.calls.user_calls import NO_CALL
 from bvh.runtime.memory import Shelf
 from bvh.runtime.threads import share
-from bvh.runtime.user_calls import NO_CALL
 from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.every_hit import all_hits
 from bvh.traversal.rays.hit_details import Columns

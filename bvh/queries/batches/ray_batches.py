@@ -24,7 +24,7 @@ from bvh.queries.batches.scratch import SHELF, ids_of, result_columns
 from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, unmasked
 from bvh.queries.results import Hits
 from bvh.runtime.arguments import CountResult, Cull, TruthResult, cull_code, shaped
-from bvh.runtime.user_calls import FILTER, SCENE_FILTER, UserCall, user_filter
+from bvh.runtime.calls.user_calls import FILTER, SCENE_FILTER, UserCall, user_filter
 from bvh.traversal.rays import ray_batch
 from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.candidates import ClosestGoal, CountGoal

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.calls.prepared_calls import PreparedArguments
+from bvh.runtime.calls.user_calls import NO_CALL
 from bvh.runtime.memory import Shelf
-from bvh.runtime.user_calls import NO_CALL
 from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.closest_hit import Scratch, new_scratch
 from bvh.traversal.rays.every_hit.all_hits import Gathered, Pairs, Wanted, new_columns, new_pairs

@@ -18,4 +18,5 @@ Each file imports only from those above it.
 | `invocation.py` | The built-in function that takes arguments apart into words, and calls a kernel |
 | `prepared_calls.py` | Calls of one kernel with arguments prepared as words, for single rays and points |
 | `entries.py` | Kernels that Python calls, compiled or loaded for the types of their arguments |
+| `user_calls.py` | Functions called by address: users' functions, so that kernels are not compiled for them |
 """

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime.calls.user_calls import call_filter, call_scene_filter
 from bvh.runtime.compiler.lazy_modules import types
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import lowest_bit, mask_bits, peek, poke
 from bvh.runtime.tuple_references import as_pointers, borrowed, follow, pointers_of
-from bvh.runtime.user_calls import call_filter, call_scene_filter
 from bvh.traversal.rays import blocks, slots
 from bvh.traversal.rays.blocks import BLOCK, batch_index, ray_number
 from bvh.traversal.rays.ray_batch import read_exact

@@ -206,10 +206,10 @@ def join_bins(a, b):
 @inlined
 def _put_at(bins, at, r):
     """Extend the bin whose numbers begin at `at` to contain a record, and count it."""
-    # The last lane of a record is at most 0, so that the larger one is the count.
-    one = simd.select(simd.lane_numbers(WIDTH) == COUNT, np.int32(1), np.int32(0))
-    both = simd.as_ints(join(simd.load(bins, at, WIDTH), r)) + one
-    simd.store(bins, at, simd.as_floats(both))
+    # As a float a count is denormal: an operation that flushes it to 0 would lose it.
+    bin = simd.load(bins, at, WIDTH)
+    one = simd.splat(np.int32(1), WIDTH)
+    simd.store(bins, at, _with_count(join(bin, r), simd.as_ints(bin) + one))
 
 
 # Extend the bin in a row to contain a record, and count it.
