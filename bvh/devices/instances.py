@@ -21,10 +21,13 @@ from bvh.devices.exact.floats import INF, LARGEST, ONE, OPTIONS, ZERO, dd3, f8
 from bvh.devices.exact.volumes import exact_sum, is_moderate
 from bvh.devices.layout import Target, target_on
 from bvh.geometry.obbs import inverses
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.leaves import FlattenedInstances
 from bvh.scene.scene_view import SceneView
 from bvh.tree import world_bounds
 from bvh.tree.binary_nodes import binary_nodes
+from bvh.tree.primitives import Triangles
 from bvh.tree.wide_nodes import WideNodes
 
 wp.set_module_options(OPTIONS)
@@ -139,7 +142,10 @@ def _place(
 def scene_on(view: SceneView, device: Any) -> tuple[Any, Any]:
     """Return (target, extents): a scene of trees over triangles, and the boxes around its trees."""
     n, found = len(view), view.extents
-    target, extents = target_on(view.trees, device, n), Extents()
+    # Trees that are not over triangles are only those of hidden leaves, which no ray enters.
+    none = BVH.from_triangles(np.empty((0, 3)), np.empty((0, 3), np.int32), warn=False).arrays
+    trees = [tree if type(tree.primitives) is Triangles else none for tree in view.trees]
+    target, extents = target_on(trees, device, n), Extents()
     groups = found.boxes.reshape(-1, 6, world_bounds.LANES)
     boxes = np.swapaxes(groups, 1, 2).reshape(-1, 2, 3)
     offsets = found.offsets * world_bounds.LANES
@@ -205,6 +211,10 @@ def build_top(target: Any, nodes: WideNodes | None = None) -> None:
     target.depth += int(target.top.depth) - before
 
 
+# One thread at a time moves leaves of a `LateView`.
+_moving = ForkSafeLock()
+
+
 class LateView:
     """View of a scene on a device, for hits: its leaves are moved when an attribute is read.
 
@@ -215,14 +225,23 @@ class LateView:
         self._leaves = leaves
         columns = leaves.tree_of, leaves.maps, leaves.masks, leaves.instance_id
         self.view = SceneView(leaves.trees, *columns)
+        self._check()
+        # `_late` tells which leaves have not been moved in the view.
+        self.moves, self.moved_at = 0, np.zeros(len(leaves), np.int64)
+        self._late = np.zeros(len(leaves), np.bool_)
+
+    def _check(self) -> None:
+        """Raise a TypeError if a leaf that is not hidden is not over triangles."""
         kind = self.view.first_other(-1)
         if kind is not None:
             raise TypeError(
                 f"only scenes of triangles can be on a device, but leaf {kind[0]} is over {kind[1]}"
             )
-        # `_late` tells which leaves have not been moved in the view.
-        self.moves, self.moved_at = 0, np.zeros(len(leaves), np.int64)
-        self._late = np.zeros(len(leaves), np.bool_)
+
+    def set_masks(self, rows: NDArray[np.int64], masks: NDArray[np.uint32]) -> None:
+        """Set the masks of the leaves `rows`; raise a TypeError if one cannot be shown here."""
+        self.view.set_masks(rows, masks)
+        self._check()
 
     def note(self, rows: NDArray[np.int64]) -> None:
         """Note that the leaves `rows` have moved on the device."""
@@ -231,8 +250,10 @@ class LateView:
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the view, after moving its leaves to where they are."""
-        rows = np.flatnonzero(self._late)
-        if len(rows):
-            self._late[:] = False
-            self.view.move(rows, self._leaves.maps[rows])
+        with _moving.lock:
+            rows = np.flatnonzero(self._late)
+            if len(rows):
+                self.view.move(rows, self._leaves.maps[rows])
+                # Only now: after an error the leaves are moved at the next use.
+                self._late[rows] = False
         return getattr(self.view, name)

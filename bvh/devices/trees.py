@@ -374,6 +374,7 @@ class DeviceScene(DeviceObject):
         else:
             rows, masked = leaves.follow()
             if len(masked):
+                self._source.set_masks(masked, leaves.masks[masked])
                 masks = leaves.masks.view(np.int32)
                 self._target.masks = wp.array(masks, dtype=wp.int32, device=self.device)
             if len(rows):

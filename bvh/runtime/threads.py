@@ -35,7 +35,8 @@ START_BYTES, STACK_BYTES = 1 << 20, 1 << 23
 # Of chunks that kernels claim: the size of the first one, how much larger those are that follow on
 # one thread, and the seconds of work that are worth a thread.
 FIRST_CHUNK, GROWTH, THREAD_SECONDS = 2, 32, 2e-4
-# The calling thread claims twice as many chunks at a time unless the last took so many seconds.
+# The calling thread claims twice as many chunks at a time if the last took less, in seconds, half
+# as many otherwise.
 CLAIMED_SECONDS = 5e-3
 
 # Numbers that a thread copies at a time.
@@ -307,8 +308,8 @@ def share_claimed(
         nonlocal at_once
         before, began = int(queue[0]), time.perf_counter()
         claim(queue, at_once)
-        if time.perf_counter() - began < CLAIMED_SECONDS:
-            at_once *= 2
+        is_short = time.perf_counter() - began < CLAIMED_SECONDS
+        at_once = 2 * at_once if is_short else max(at_once // 2, 1)
         return before < int(queue[0]) < chunks
 
     def stop() -> None:

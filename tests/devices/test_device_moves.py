@@ -64,6 +64,22 @@ def test_moves(given: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyP
     assert there.target.triangles is before
 
 
+def test_hidden_leaves_of_other_kinds(rng: np.random.Generator) -> None:
+    """No ray enters them; to show one is refused, as at first."""
+    scene = bvh.Scene()
+    scene.add(trimesh.creation.box())
+    ball = scene.add(bvh.BVH.from_spheres([[5.0, 0.0, 0.0]], [1.0]), visible=False)
+    scene.add(bvh.BVH.from_boxes([[1.0, 2.0, 3.0]], [[2.0, 3.0, 4.0]]), mask=0)
+    copy = scene.to(DEVICE)
+    rays = rng.normal(size=(2, 50, 3))
+    assert_same(copy.closest_hit(*rays), scene.closest_hit(*rays))
+    scene.set_visible(ball, True)
+    with pytest.raises(TypeError, match="leaf 1 is over spheres"):
+        copy.closest_hit(*rays)
+    scene.set_visible(ball, False)
+    assert_same(copy.closest_hit(*rays), scene.closest_hit(*rays))
+
+
 def test_refused(rng: np.random.Generator) -> None:
     """What the CPU refuses is refused by the same words, and changes nothing."""
     scene, there = scenes(5, rng)

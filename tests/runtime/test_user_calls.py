@@ -15,7 +15,7 @@ import pytest
 
 import bvh
 from bvh import kernels
-from bvh.runtime import user_calls
+from bvh.runtime.calls import user_calls
 from bvh.traversal.rays.closest_hit import closest_hits
 from bvh.traversal.rays.one_ray import cast_at_custom
 from tests.cases import aims
