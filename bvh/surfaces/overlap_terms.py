@@ -50,13 +50,13 @@ from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_product, new_sum, take_sign
 from bvh.geometry.arithmetic.predicates import AREA_ERROR, TINY, drop_axis
 from bvh.geometry.arithmetic.vectors import cross
+from bvh.geometry.pairs.common_polygons import corner_at, face_at
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 from bvh.surfaces.pair_signs import SIDES
 
 # A double-double in two columns of an array.
 _read = inlined(lambda row, k: (row[k], row[k + 1]))
-_corner = inlined(lambda faces, i, k: (faces[i, k, 0], faces[i, k, 1], faces[i, k, 2]))
 # The sums of `add_faces` and `add_segments`, in double-doubles but for the last two: six times the
 # volume, 24 times its first moment, the sum of the sizes of the volume's terms, twice the area.
 SUMS, SIZE, AREA = 10, 8, 9
@@ -111,15 +111,15 @@ def move_apart(own, other, pairs, axes, turns, signs):
         for k in range(3):
             # If a face moves along its normal, corners of the other face in its plane get below it.
             if signs[n, k] == 0:
-                p, q, r = _corner(other, j, 0), _corner(other, j, 1), _corner(other, j, 2)
+                p, q, r = face_at(other, j)
                 signs[n, k] = -_direction_sign(p, q, p, r, axes, turns)
             if signs[n, 3 + k] == 0:
-                p, q, r = _corner(own, i, 0), _corner(own, i, 1), _corner(own, i, 2)
+                p, q, r = face_at(own, i)
                 signs[n, 3 + k] = _direction_sign(p, q, p, r, axes, turns)
             for m in range(3):
                 if signs[n, SIDES + 3 * k + m] == 0:
-                    p, q = _corner(own, i, k), _corner(own, i, (k + 1) % 3)
-                    r, s = _corner(other, j, m), _corner(other, j, (m + 1) % 3)
+                    p, q = corner_at(own, i, k), corner_at(own, i, (k + 1) % 3)
+                    r, s = corner_at(other, j, m), corner_at(other, j, (m + 1) % 3)
                     signs[n, SIDES + 3 * k + m] = _direction_sign(r, s, p, q, axes, turns)
 
 
@@ -183,8 +183,8 @@ def find_crossings(edges, faces, origin, e, shares, points):
     """
     origin = origin[0], origin[1], origin[2]
     for n in range(len(edges)):
-        face = _corner(faces, n, 0), _corner(faces, n, 1), _corner(faces, n, 2)
-        p, q = _corner(edges, n, 0), _corner(edges, n, 1)
+        face = face_at(faces, n)
+        p, q = corner_at(edges, n, 0), corner_at(edges, n, 1)
         f, g = _height(face, p, e), _height(face, q, e)
         share = floats.dd_div(f, floats.dd_sub(f, g))
         if not (0.0 <= share[0] <= 1.0):
@@ -284,16 +284,16 @@ def add_faces(corners, outward, point_ids, depths, first, rows, table, origin, e
             # The first edge with these ends runs from c to b: exchange t and 1 - t.
             if point_ids[edge // 3, edge % 3] != point_ids[i, 1]:
                 twice = floats.dd_sub((2.0 * share[0], 2.0 * share[1]), twice)
-        a = floats.difference(_corner(corners, i, 0), origin, -e)
-        b = floats.difference(_corner(corners, i, 1), origin, -e)
-        c = floats.difference(_corner(corners, i, 2), origin, -e)
+        a = floats.difference(corner_at(corners, i, 0), origin, -e)
+        b = floats.difference(corner_at(corners, i, 1), origin, -e)
+        c = floats.difference(corner_at(corners, i, 2), origin, -e)
         volume, size = _volume(a, b, c)
         volume = volume[0] * outward[i], volume[1] * outward[i]
         moment = _sum3(_scaled(_sum3(a, _sum3(b, b)), share), _scaled(
-            floats.difference(_corner(corners, i, 2), _corner(corners, i, 1), -e), twice
+            floats.difference(corner_at(corners, i, 2), corner_at(corners, i, 1), -e), twice
         ))  # fmt: skip
-        u = floats.high(floats.difference(_corner(corners, i, 1), _corner(corners, i, 0), -e))
-        v = floats.high(floats.difference(_corner(corners, i, 2), _corner(corners, i, 0), -e))
+        u = floats.high(floats.difference(corner_at(corners, i, 1), corner_at(corners, i, 0), -e))
+        v = floats.high(floats.difference(corner_at(corners, i, 2), corner_at(corners, i, 0), -e))
         area = _length(cross(u, v)) * share[0]
         _add(sums, floats.dd_mul(volume, share), _scaled(moment, volume), size, area)
 
@@ -341,7 +341,7 @@ def add_segments(own, other, outward, outward2, pairs, points, origin, e, sums):
     for n in range(len(pairs)):
         i, j = pairs[n, 0], pairs[n, 1]
         p, q = _point(points, 2 * n), _point(points, 2 * n + 1)
-        a, b = _corner(own, i, 0), _corner(other, j, 0)
+        a, b = corner_at(own, i, 0), corner_at(other, j, 0)
         r, s = floats.difference(a, origin, -e), floats.difference(b, origin, -e)
         volume, size = _volume(floats.difference(a, b, -e), p, q)
         first, size1 = _volume(r, p, q)
@@ -349,9 +349,14 @@ def add_segments(own, other, outward, outward2, pairs, points, origin, e, sums):
         ends = _sum3(p, q)
         moment = _sum3(_scaled(_sum3(r, ends), first), _scaled(_sum3(s, ends), _negative(second)))
         area = _double_area(
-            a, _corner(own, i, 1), _corner(own, i, 2), outward[i], _offset(p, r), _offset(q, r)
+            a, corner_at(own, i, 1), corner_at(own, i, 2), outward[i], _offset(p, r), _offset(q, r)
         ) - _double_area(
-            b, _corner(other, j, 1), _corner(other, j, 2), outward2[j], _offset(p, s), _offset(q, s)
+            b,
+            corner_at(other, j, 1),
+            corner_at(other, j, 2),
+            outward2[j],
+            _offset(p, s),
+            _offset(q, s),
         )
         _add(sums, volume, moment, size + size1 + size2, area)
 
@@ -360,9 +365,9 @@ def add_segments(own, other, outward, outward2, pairs, points, origin, e, sums):
 def sum_areas(corners, e, sums):
     """Add twice the areas of faces (m, 3, 3), in units of 2**(2 e), to `sums`, a double-double."""
     for i in range(len(corners)):
-        a = _corner(corners, i, 0)
-        u = floats.difference(_corner(corners, i, 1), a, -e)
-        v = floats.difference(_corner(corners, i, 2), a, -e)
+        a = corner_at(corners, i, 0)
+        u = floats.difference(corner_at(corners, i, 1), a, -e)
+        v = floats.difference(corner_at(corners, i, 2), a, -e)
         n = floats.dd_cross(u, v)
         square = floats.dd_dot(n, n)
         if square[0] > 0.0:

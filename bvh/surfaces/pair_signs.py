@@ -19,6 +19,8 @@ from bvh.geometry.pairs.common_polygons import (
     MOST,
     ROWS,
     common_polygons,
+    corner_at,
+    face_at,
     least,
     most,
     overlap,
@@ -27,13 +29,7 @@ from bvh.geometry.pairs.common_polygons import (
     share_an_area,
     sides_of,
 )
-from bvh.geometry.pairs.face_contacts import (
-    corner_at,
-    edge_in,
-    face_at,
-    sides_of_corners,
-    touches_at_most,
-)
+from bvh.geometry.pairs.face_contacts import edge_in, sides_of_corners, touches_at_most
 from bvh.geometry.pairs.flat_contacts import POINT, flat_contact
 from bvh.geometry.pairs.triangle_overlap import along_common_line, common_axis, spread_axis
 from bvh.runtime.calls.entries import entry
@@ -300,7 +296,7 @@ def count_crossings(faces, p, q):
     p, q, count = (p[0], p[1], p[2]), (q[0], q[1], q[2]), 0
     low, high = floats.lower_of(p, q), floats.upper_of(p, q)
     for i in range(len(faces)):
-        a, b, c = corner_at(faces, i, 0), corner_at(faces, i, 1), corner_at(faces, i, 2)
+        a, b, c = face_at(faces, i)
         # Skip faces whose boxes do not meet that of the segment: most of them.
         top, bottom = floats.upper_of(a, floats.upper_of(b, c)), floats.lower_of(a, b)
         bottom = floats.lower_of(bottom, c)
@@ -339,7 +335,7 @@ def _height(face, p, e):
 def crossing_points(edges, faces, points):
     """Write where edges (n, 2, 3) cross the planes of faces (n, 3, 3), rounded; NaN if unsure."""
     for n in range(len(edges)):
-        face = corner_at(faces, n, 0), corner_at(faces, n, 1), corner_at(faces, n, 2)
+        face = face_at(faces, n)
         p, q = corner_at(edges, n, 0), corner_at(edges, n, 1)
         reach = max(floats.reach_of(face[0], face[1], face[2]), floats.reach_of(p, q, q))
         e = min(max(floats.exponent(reach) + 1, -1022), 1022)

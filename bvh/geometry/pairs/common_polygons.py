@@ -27,13 +27,10 @@ UNSURE = -1
 # The least and the greatest of three numbers.
 least = inlined(lambda s: min(s[0], min(s[1], s[2])))
 most = inlined(lambda s: max(s[0], max(s[1], s[2])))
-# The corners of triangle i of an array (n, 3, 3).
-_corners = inlined(
-    lambda t, i: (
-        (t[i, 0, 0], t[i, 0, 1], t[i, 0, 2]),
-        (t[i, 1, 0], t[i, 1, 1], t[i, 1, 2]),
-        (t[i, 2, 0], t[i, 2, 1], t[i, 2, 2]),
-    )
+# Corner k of face i of an array (n, 3, 3), and all three corners of it.
+corner_at = inlined(lambda faces, i, k: (faces[i, k, 0], faces[i, k, 1], faces[i, k, 2]))
+face_at = inlined(
+    lambda faces, i: (corner_at(faces, i, 0), corner_at(faces, i, 1), corner_at(faces, i, 2))
 )
 # A triangle projected along an axis: three points in the plane.
 projected = inlined(
@@ -201,7 +198,7 @@ def common_polygons(own, other, pairs, scratch, corners, sizes):
     `scratch` is memory of shape (ROWS, MOST + 1).
     """
     for n in range(len(pairs)):
-        a, b = _corners(own, pairs[n, 0]), _corners(other, pairs[n, 1])
+        a, b = face_at(own, pairs[n, 0]), face_at(other, pairs[n, 1])
         axis = spread_axis(a)
         sizes[n] = UNSURE
         if axis < 0 or spread_axis(b) < 0:

@@ -13,13 +13,14 @@ from bvh.geometry.pairs.common_polygons import (
     SECOND,
     UNSURE,
     edge_crossing,
+    face_at,
     least,
     projected,
     share_a_segment,
     share_an_area,
     sides_of,
 )
-from bvh.geometry.pairs.face_contacts import EDGE, edge_in, face_at, touches_at_most
+from bvh.geometry.pairs.face_contacts import EDGE, edge_in, touches_at_most
 from bvh.geometry.pairs.face_overlap import corner_index
 from bvh.geometry.pairs.triangle_overlap import along_common_line, spread_axis
 from bvh.runtime.calls.entries import entry

@@ -18,11 +18,6 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 # also for faces without area.
 EDGE, UNDECIDED = 3, 4
 
-corner_at = inlined(lambda faces, i, k: (faces[i, k, 0], faces[i, k, 1], faces[i, k, 2]))
-face_at = inlined(
-    lambda faces, i: (corner_at(faces, i, 0), corner_at(faces, i, 1), corner_at(faces, i, 2))
-)
-
 _vertex = inlined(lambda vertices, i: (vertices[i, 0], vertices[i, 1], vertices[i, 2]))
 _face_of = inlined(
     lambda mesh, i: (
