@@ -79,13 +79,7 @@ class Lights:
         Both are weighted by the cosine of the angle to the normal. `occluders` hide the sky.
         `cells`, (n,), by `cells_of`, choose a row of `sphere`, directions of rays, for each spot.
         """
-        # The sum of the normal and a point of the unit sphere is distributed like the cosine.
-        rays = self.sphere[cells] + spots.smooth[:, None]
-        # With smooth normals some rays point into the face: these are mirrored.
-        depth = np.einsum("nkj,nj->nk", rays, spots.flat)
-        spot, ray = np.nonzero(depth < 0.0)
-        rays[spot, ray] -= 2.0 * depth[spot, ray, None] * spots.flat[spot]
-        lengths = np.sqrt(np.einsum("nkj,nkj->nk", rays, rays))
+        rays, lengths = self._towards_sky(spots.smooth, spots.flat, cells)
         # Rays are not unit vectors: t is a distance in units of their lengths.
         with np.errstate(divide="ignore", over="ignore"):
             t_max = self.reach / lengths
@@ -97,6 +91,33 @@ class Lights:
         unhidden = 0.5 + spots.smooth @ self.zenith / 3.0
         lost = np.einsum("nk,nk->n", hidden, shine) / self.rays
         return 1.0 - hidden.mean(axis=1), np.maximum(unhidden - lost, 0.0)
+
+    def _towards_sky(self, smooth: Floats, flat: Floats, cells: Ints) -> tuple[Floats, Floats]:
+        """Return directions of rays to the sky, (n, rays, 3), and their lengths, (n, rays).
+
+        `smooth` and `flat` are the normals of n spots, (n, 3), on whose flat side the rays are, and
+        `cells`, (n,), choose a row of `sphere` for each.
+        """
+        # The sum of the normal and a point of the unit sphere is distributed like the cosine.
+        rays = self.sphere[cells]
+        # Axis by axis: NumPy is slow where the last axis is short and another is broadcast.
+        for axis in range(3):
+            rays[..., axis] += smooth[:, None, axis]
+        # With smooth normals some rays point into the face: these are mirrored.
+        depth = np.einsum("nkj,nj->nk", rays, flat)
+        spot, ray = np.divmod(np.flatnonzero(depth < 0.0), depth.shape[1])
+        rays[spot, ray] -= 2.0 * depth[spot, ray, None] * flat[spot]
+        return rays, np.sqrt(np.einsum("nkj,nkj->nk", rays, rays))
+
+    def of_plane(self, up: Floats) -> tuple[Floats, Floats]:
+        """Return rays to the sky from a plane, (TILE * TILE, rays, 3), and t_max of each.
+
+        `up` is the unit normal of the plane. A row is for all spots of a cell.
+        """
+        normals = np.broadcast_to(up, (TILE * TILE, 3))
+        rays, lengths = self._towards_sky(normals, normals, np.arange(TILE * TILE))
+        with np.errstate(divide="ignore", over="ignore"):
+            return rays, self.reach / lengths
 
     def of_lamp(self, occluders: Occluders, spots: Spots, cells: Ints) -> Floats:
         """Return for each of n spots the visible share of the lamp, (n,); 0 if a spot faces away.
@@ -173,6 +194,11 @@ class Ground:
     near: Floats
     lights: Lights
 
+    @cached_property
+    def _sky(self) -> tuple[Floats, Floats]:
+        """Rays to the sky for each cell, and t_max of each ray, as `Lights.of_plane` has them."""
+        return self.lights.of_plane(self.up)
+
     @classmethod
     def below(cls, bounds: Floats, up: Floats, lights: Lights) -> Self | None:
         """Return the ground that touches bounds, (2, 3), from below; None if they are empty.
@@ -222,13 +248,17 @@ class Ground:
         if len(rows) == 0:
             return light, 0
         size = np.abs(points).max(axis=1) + np.abs(self.level)
-        up = np.broadcast_to(self.up, points.shape)
+        up, cells = np.broadcast_to(self.up, points.shape), cells[rows]
         spots = Spots(points, up, up, points + ROUNDINGS * size[:, None] * up)
+        rays, t_max = self._sky
+        hidden = np.asarray(
+            occluders.any_hit(spots.starts[:, None], rays[cells], t_max=t_max[cells], threads=1)
+        )
         # The loss of light: up to SKY_SHARE and LAMP_SHARE, in full shadow.
-        dark = SKY_SHARE * (1.0 - self.lights.of_sky(occluders, spots, cells[rows])[0])
+        dark = SKY_SHARE * hidden.mean(axis=1)
         cast = self.lights.rays
         if self.lights.lamp @ self.up > LOWEST_LAMP:
-            dark += LAMP_SHARE * (1.0 - self.lights.of_lamp(occluders, spots, cells[rows]))
+            dark += LAMP_SHARE * (1.0 - self.lights.of_lamp(occluders, spots, cells))
             cast *= 2
         light[rows] = 1.0 - dark
         return light, cast * len(rows)

@@ -5,7 +5,7 @@ lifetimes of variables, which Numba computes after each step. Results that Numba
 are cached. All this is internal to Numba, as in `compilation`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
@@ -31,6 +31,8 @@ REWRITES = (
     static_getitem.RewriteConstGetitems, static_getitem.RewriteConstSetitems,
     static_binop.DetectStaticBinops,
 )  # fmt: skip
+# Numba's functions that rewrite the end of `with` blocks, and merged dicts.
+UNUSED = "peep_hole_delete_with_exit", "peep_hole_fuse_dict_add_updates"
 FUNCTIONS = FunctionType, BuiltinFunctionType
 
 # Results that Numba computes each time: the signature of a call by its function and argument types,
@@ -44,6 +46,17 @@ def is_counted(context: Context, kind: Type) -> bool:
     if kind not in _counted:
         _counted[kind] = context.data_model_manager[kind].contains_nrt_meminfo()
     return _counted[kind]
+
+
+class KernelInterpreter(interpreter.Interpreter):
+    """Numba's interpreter of bytecode, without searches for `with` blocks and dicts."""
+
+    def post_process(
+        self, peepholes: Iterable[Callable[[ir.FunctionIR], ir.FunctionIR]], func_ir: ir.FunctionIR
+    ) -> ir.FunctionIR:
+        """Return the instructions as rewritten by those of `peepholes` that kernels need."""
+        needed = [peep for peep in peepholes if peep.__name__ not in UNUSED]
+        return super().post_process(needed, func_ir)
 
 
 class KernelTypeInferer(typeinfer.TypeInferer):
@@ -101,7 +114,7 @@ class FrontEnd(compiler_machinery.FunctionPass):
             after = state.bc.table.get(instruction.next)
             if after is not None and after.opname == "CACHE":
                 instruction.next = after.next
-        code = interpreter.Interpreter(state.func_id).interpret(state.bc)
+        code = KernelInterpreter(state.func_id).interpret(state.bc)
         state.nargs = code.arg_count
         analysis.rewrite_semantic_constants(code, state.args)
         analysis.dead_branch_prune(code, state.args)

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bvh.runtime.cache.head_start import wait_for
 from bvh.runtime.cache.kernel_files import KernelFiles, dumps, helpers
 from bvh.runtime.cache.kernel_folders import KernelFolder, cache_roots, version_folder
 from bvh.runtime.cache.kernel_sources import PACKAGE, by_bytes, by_syntax, kernel_sources
@@ -218,11 +219,15 @@ class KernelCache:
         """Do nothing: kernels are never compiled again."""
 
     @property
+    def _name(self) -> str:
+        """The name of the function, which begins the names of its kernels' files."""
+        function: Any = self._function
+        return re.sub("[<>]", "", f"{function.__module__}.{function.__qualname__}")
+
+    @property
     def _files(self) -> KernelFiles:
         """The files of the function's kernels, in the folder of this version."""
-        function: Any = self._function
-        name = re.sub("[<>]", "", f"{function.__module__}.{function.__qualname__}")
-        return KernelFiles(cache_folder(), name)
+        return KernelFiles(cache_folder(), self._name)
 
     def _key(self, signature: Any) -> object:
         """Return the key of a kernel among all of one function name and one version."""
@@ -261,7 +266,11 @@ class KernelCache:
             # The kernel will be compiled: find and store its helpers in the folder.
             helpers.search(cache_folder())
             notice.begin(self._line(is_cached))
-        else:
+            if is_cached and wait_for(self._name):
+                found = self._load(key)
+                if found is not None:
+                    notice.end()
+        if found is not None:
             tally.loaded += 1
         return found
 

@@ -1,0 +1,68 @@
+"""A kernel that another process compiles while this one prepares to call it.
+
+The kernel that casts rays takes half of the time of a first command, and a tree must be built
+before it is called.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
+from threading import active_count
+from typing import Any
+
+from bvh.runtime.cache.kernel_folders import cache_roots
+from bvh.runtime.cache.kernel_sources import PACKAGE
+from bvh.runtime.cpus import allowed_cpus
+
+# Processes that compile, by the name of the function, which begins the names of its files.
+_compiling: dict[str, BaseProcess] = {}
+
+
+def compile_meanwhile(name: str, work: Callable[[], None]) -> None:
+    """Call work(), which compiles the function `name`, in another process; do not wait.
+
+    Do nothing where that does not help: if kernels are linked or are not stored, if the function
+    has been compiled before, by any version, or if there is a single CPU. The other process stores
+    the kernel in the folder that both use, and ends at the latest with this one.
+    """
+    setting = os.environ.get("BVH_CACHE_DIR", "")
+    stored = setting.lower() != "off" and not (PACKAGE / "linked").exists()
+    if not stored or allowed_cpus() < 2 or _is_compiled(name, setting):
+        return
+    # A fork is the fastest to start, and is safe in a process that has no other threads yet.
+    can_fork = sys.platform == "linux" and active_count() == 1
+    context: Any = get_context("fork" if can_fork else "spawn")
+    process = context.Process(target=_undisturbed, args=(work,), daemon=True)
+    process.start()
+    _compiling[name] = process
+
+
+def wait_for(name: str) -> bool:
+    """Wait for a process that compiles the function `name`; return whether there was one.
+
+    False is also returned if the process has failed.
+    """
+    process = _compiling.pop(name, None)
+    if process is None:
+        return False
+    process.join()
+    return process.exitcode == 0
+
+
+def _is_compiled(name: str, setting: str) -> bool:
+    """Return whether a folder of kernels has a file of the function `name`.
+
+    Folders are not compared with the fingerprint of this version, which takes half a second.
+    """
+    return any(cache_roots(setting)[0].glob(f"*/{name}.*"))
+
+
+def _undisturbed(work: Callable[[], None]) -> None:
+    """Call work() without output, and without an end by Ctrl-C, which is for the other process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What fails here is tried again by the other process, which prints errors and warnings.
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    work()
