@@ -12,20 +12,20 @@ ALL_LANES = (1 << WIDTH) - 1
 
 @inlined
 def selected_lanes(tree, group, mask):
-    """Return the lanes, as bits, of faces of triangle group number `group` that a mask selects.
+    """Return the lanes of triangle group number `group`, as bits, whose faces `mask` selects.
 
-    Those are the faces that share a bit with `mask`; all, if the tree has no bits of faces.
+    A mask selects a face if they share a bit, and every face if the tree has no bits of faces.
     """
     return sharing(tree.face_bits, group, mask) if tree.has_bits else np.int64(ALL_LANES)
 
 
 @inlined
 def selected_bounds(tree, group, mask, low, high):
-    """Return `low` and `high`, bounds of distances to a group's faces, as inf for excluded faces.
+    """Return `low` and `high`, bounds of distances to a group's faces, with inf for excluded faces.
 
-    Those are the faces that share no bit with `mask`; none, if the tree has no bits of faces.
+    A face is excluded if it shares no bit with `mask`; none is if the tree has no bits of faces.
     """
     if not tree.has_bits:
         return low, high
-    lanes, none = sharing_lanes(tree.face_bits, group, mask), splat(np.float32(INF), WIDTH)
-    return select(lanes, low, none), select(lanes, high, none)
+    lanes, infinite = sharing_lanes(tree.face_bits, group, mask), splat(np.float32(INF), WIDTH)
+    return select(lanes, low, infinite), select(lanes, high, infinite)

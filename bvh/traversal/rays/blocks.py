@@ -8,14 +8,16 @@ first number in `Block.lanes`, from which its other rows are WIDTH apart.
 |---|---|
 | 0 to 25 | those of `ray_numbers` |
 | OCTANT, PRIM | integers: the octant of the direction, the closest primitive so far |
-| PRIM_INSTANCE | in a scene, the instanced tree of PRIM |
-| PRIM_BEFORE, LEAF_BEFORE | of moved rays: PRIM and PRIM_INSTANCE when they entered the BLAS |
+| PRIM_INSTANCE | in a scene, the row of the instanced tree of PRIM |
+| PRIM_BEFORE, LEAF_BEFORE | of moved rays: PRIM and PRIM_INSTANCE when the ray entered the BLAS |
 
 A block also has doubles: the entry, in two parts, and the shift of tau = t * 2**shift - entry.
-Those of a ray begin at its `double_index`; an unused row makes their number a power of two.
+The doubles of a ray begin at its `double_index`. One row is unused, so that the number of rows is
+a power of two.
 
-Accessors are functions of (`lanes`, lane index), or of (`doubles`, double index). Those in the
-singular read one ray's number, those in the plural load that of n rays; `set_` stores either.
+Accessors are functions of (`lanes`, lane index), or of (`doubles`, double index). Accessors in the
+singular read the number of one ray, those in the plural load the numbers of n rays as a vector;
+`set_` stores either.
 """
 
 from typing import NamedTuple
@@ -33,7 +35,7 @@ from bvh.tree.instanced import by_scene, code_of, leaf_of, prim_of
 # Rays in a block: their lanes fit the first-level cache.
 BLOCK = 256
 
-# Rows from the rays of one vector to those of the next, some of them unused, and their numbers.
+# Rows of WIDTH rays, a power of two, of which some are unused; the numbers in all of these rows.
 ROWS = 32
 GROUP = ROWS * WIDTH
 
@@ -54,26 +56,26 @@ _DOUBLE_BITS = _LANE_BITS + DOUBLE_ROWS.bit_length() - 1
 F = np.float32
 
 
-def _row(row: int, kind: type = np.float32) -> tuple[Accessor, Accessor, Accessor]:
-    """Return the accessors (read, load, store) of row `row` of `Block.lanes`, of type `kind`.
+def _accessors(row: int, kind: type = np.float32) -> tuple[Accessor, Accessor, Accessor]:
+    """Return accessors (read, load, store) of row `row` of `Block.lanes`, with type `kind`.
 
-    read(lanes, r) returns the number of the ray at lane index r, load(lanes, r, n) a vector of
-    those of n rays from there on, and store(lanes, r, value) writes either.
+    read(lanes, r) returns the number of the ray at lane index r, load(lanes, r, n) a vector with
+    the numbers of n rays from r on, and store(lanes, r, value) writes either.
     """
     return rows(kind, row * WIDTH)
 
 
-_, lows, _ = _row(numbers.LOW)
-end, ends, set_end = _row(numbers.END)
-_, sure_lows, set_sure_low = _row(numbers.SURE_LOW)
-_, sure_highs, set_sure_high = _row(numbers.SURE_HIGH)
-slack, slacks, _ = _row(numbers.SLACK)
-best_low, _, set_best_low = _row(numbers.BEST_LOW)
-octant, octants, set_octant = _row(numbers.ROWS, np.int32)
-prim, _, set_prim = _row(numbers.ROWS + 1, np.int32)
-prim_instance, _, set_prim_instance = _row(numbers.ROWS + 2, np.int32)
-prim_before, _, set_prim_before = _row(numbers.ROWS + 3, np.int32)
-leaf_before, _, set_leaf_before = _row(numbers.ROWS + 4, np.int32)
+_, lows, _ = _accessors(numbers.LOW)
+end, ends, set_end = _accessors(numbers.END)
+_, sure_lows, set_sure_low = _accessors(numbers.SURE_LOW)
+_, sure_highs, set_sure_high = _accessors(numbers.SURE_HIGH)
+slack, slacks, _ = _accessors(numbers.SLACK)
+best_low, _, set_best_low = _accessors(numbers.BEST_LOW)
+octant, octants, set_octant = _accessors(numbers.ROWS, np.int32)
+prim, _, set_prim = _accessors(numbers.ROWS + 1, np.int32)
+prim_instance, _, set_prim_instance = _accessors(numbers.ROWS + 2, np.int32)
+prim_before, _, set_prim_before = _accessors(numbers.ROWS + 3, np.int32)
+leaf_before, _, set_leaf_before = _accessors(numbers.ROWS + 4, np.int32)
 
 entry, entries, set_entry = rows(np.float64, 0)
 entry_rest, entry_rests, set_entry_rest = rows(np.float64, WIDTH)
@@ -99,7 +101,7 @@ def new_block() -> Block:
 
 # The lane index of the i-th ray of the block.
 lane_index = inlined(lambda i: ((i >> _LANE_BITS) << _GROUP_BITS) | (i & (WIDTH - 1)))
-# The i of the ray at lane index r; r may be a vector.
+# The number i, in the block, of the ray at lane index r; r may be a vector.
 ray_number = inlined(lambda r: ((r >> _GROUP_BITS) << _LANE_BITS) | (r & (WIDTH - 1)))
 # The number in the batch of the ray at r.
 batch_index = inlined(lambda block, r: peek(block.which, ray_number(r)))
@@ -122,7 +124,7 @@ def since_entry(block, r, distance):
 
 @inlined
 def tau_around(block, r, t):
-    """Return float32 bounds (low, high) of tau, for a hit of the ray at lane index r at t.
+    """Return float32 bounds (low, high) of the tau of a hit at t on the ray at lane index r.
 
     tau = t * 2**shift - entry is the distance from where the ray enters the root's box. The bounds
     are (-inf, inf) for a ray whose float32 tests are disabled, as its tau may overflow.
@@ -137,7 +139,7 @@ def tau_around(block, r, t):
 def _closest_id(primitives, block, r):
     """Return the id of the closest primitive so far of the ray at lane index r; -1 for none.
 
-    `primitives` only tells that this is not a scene.
+    `primitives` is unused: its type has selected this function, for trees (see `by_scene`).
     """
     return prim(block.lanes, r)
 
@@ -146,7 +148,7 @@ def _closest_code(primitives, block, r):
     """Return a scene's code of the closest primitive of the ray at lane index r; -1 for none.
 
     The code is made of the row of an instanced tree and the primitive's id in that tree.
-    `primitives` only tells that this is a scene.
+    `primitives` is unused: its type has selected this function, for scenes.
     """
     best = prim(block.lanes, r)
     return best if best < 0 else code_of(prim_instance(block.lanes, r), best)
@@ -158,7 +160,7 @@ closest_primitive = by_scene(_closest_id, _closest_code)
 def _set_closest_id(primitives, block, r, prim):
     """Write the id `prim`, -1 for none, as closest primitive of the ray at lane index r.
 
-    `primitives` only tells that this is not a scene.
+    `primitives` is unused: its type has selected this function, for trees.
     """
     set_prim(block.lanes, r, prim)
 
@@ -167,7 +169,7 @@ def _set_closest_code(primitives, block, r, prim):
     """Write a scene's code `prim`, -1 for none, as closest primitive of the ray at lane index r.
 
     A code is made of two int32: the row of an instanced tree, and the id in that tree; both are -1
-    for the code -1. `primitives` only tells that this is a scene.
+    for the code -1. `primitives` is unused: its type has selected this function, for scenes.
     """
     set_prim(block.lanes, r, prim_of(prim))
     set_prim_instance(block.lanes, r, leaf_of(prim))

@@ -1,7 +1,7 @@
 """Candidates of a ray at a leaf: their filter, the exact choice of the closest hit, and ties.
 
 A slot stores its ray's closest primitive so far, with an interval of tau, best_low..end, that
-surely contains the rounded t. A hit whose interval lies before that replaces it, one behind it is
+surely contains the rounded hit. A hit whose interval lies before that replaces it, one behind it is
 dropped; where they overlap, and where the filter is unsure of a hit, exact distances decide. Of
 hits at equal distances, the one with the lowest id is the closest.
 """
@@ -110,7 +110,7 @@ def filter_group(tree, block, memory, slot, group):
 def filter_ray(primitives, triangles, ray, end):
     """Return the `Filtered` of a ray, by its `ray_numbers`, and triangles, from `load_group`.
 
-    Hits behind the distance `end`, tau, are excluded. `primitives` only choose the error bounds.
+    Hits behind the distance `end`, tau, are excluded. `primitives` selects the error bounds.
     """
     v0, e1, e2, n, tolerance, size, _ = triangles
     o, d = ray_numbers.origin(ray), ray_numbers.direction(ray)
@@ -137,7 +137,7 @@ def _candidates_of(ray, filtered, bits):
 @inlined
 def load_closest(block, memory, slot, r, best):
     """Give a slot to the ray at r of a block, whose closest hit so far is on `best` (-1: none)."""
-    slots.reset_closest(memory, slot, r)
+    slots.assign_ray(memory, slot, r)
     slots.set_best(memory, slot, best)
     slots.set_best_low(memory, slot, blocks.best_low(block.lanes, r))
     slots.set_end(memory, slot, blocks.end(block.lanes, r))
@@ -153,7 +153,7 @@ def _set_closest(memory, slot, prim, low, high):
 
 @kernel
 def accept_exact(context_ref, memory, slot, prim, cull):
-    """Return whether a slot's ray exactly hits `prim`; record it if it is the closest, by (t, id).
+    """Test a slot's ray exactly against `prim`, pass a hit to `accept_hit`; return whether it hits.
 
     Hits on the side `cull` do not count: 1 is the back, -1 the front, 0 neither.
     """
@@ -169,7 +169,7 @@ def accept_exact(context_ref, memory, slot, prim, cull):
 
 @kernel
 def accept_hit(context_ref, memory, slot, prim, t, cull):
-    """Record a hit on `prim` at the exact t if it is a slot's ray's closest so far, by (t, id)."""
+    """Record a hit of a slot's ray on `prim`, at the exact t, if it is the closest by (t, id)."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
     best = slots.best(memory, slot)
@@ -247,7 +247,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
                 if vertex != NO_VERTEX:
                     near = passing(o, d, d_scaled, turned(vertices, vertex)[0])
             if vertex != NO_VERTEX:
-                # Both are hit at one t where the ray meets a vertex or an edge that they share.
+                # This triangle and `best` are hit at one t if the ray meets what they share.
                 tied = (
                     best >= 0
                     and (near.through or corner_at(vertices, near.end) != NO_VERTEX)
@@ -278,7 +278,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
 
 
 def accept_closest_of_group(goal, tree, context_ref, memory, slot, group, candidates):
-    """Update a slot's closest hit by `Candidates` of a group; with `any_hit`, one ends the ray."""
+    """Update a slot's closest hit by `Candidates` of a group; if `any_hit`, a hit ends the ray."""
     bits = candidates.bits
     slots.set_intervals(memory, 0, (candidates.first, candidates.last))
     if goal.cull == 0 and bits & (bits - 1) == 0 and bits & candidates.certain != 0:
@@ -299,7 +299,7 @@ def accept_closest_of_group(goal, tree, context_ref, memory, slot, group, candid
 
 
 def _accept_closest(goal, context_ref, memory, slot, prim):
-    """Update a slot's closest hit by the exact test of `prim`; with `any_hit`, one ends the ray."""
+    """Update a slot's closest hit by the exact test of `prim`; if `any_hit`, a hit ends the ray."""
     if accept_exact(context_ref, memory, slot, prim, goal.cull) and goal.any_hit:
         slots.set_end(memory, slot, F(-INF))  # the ray is done
 
@@ -328,7 +328,7 @@ _current_tree = by_scene(_tree_itself, _tree_of_instance)
 
 @inlined
 def accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filtered):
-    """Apply the goal to the candidates in `filtered`, but for faces that the ray's mask excludes.
+    """Apply the goal to the candidates in `filtered`, except faces that the ray's mask excludes.
 
     `ray` are the `ray_numbers` of the slot's ray; `filtered` is the `Filtered` of ray and group.
     """
@@ -392,7 +392,7 @@ def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
 def intersect_leaf(goal, tree, block, context_ref, memory, slot, child):
     """Intersect a slot's ray with the leaf `child`, a code of its current tree, for a goal.
 
-    Returns (first, end, lanes): the rows of ids that were tested, `end` excluded, and ids in a row.
+    Returns (first, end, lanes): the rows of ids tested, `end` excluded, and how many each has.
     """
     kind = primitives_class(tree)
     if kind is Instanced:

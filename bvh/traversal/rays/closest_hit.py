@@ -67,7 +67,7 @@ def trace_block(tree, rays, scratch, count, forced, goal):
 
 
 def _trace_either_way(tree, rays, scratch, count, forced, goal):
-    """Trace the rays `scratch.active[:count]` in streams or singly, as `forced` or trials tell."""
+    """Trace the rays `scratch.active[:count]` in streams or singly, by `forced` or by trials."""
     block, measured, single, single_count = scratch.block, scratch.measured, scratch.active, count
     way = forced if count >= FEWEST else np.int64(SINGLES)
     by_trial = way == AUTO
@@ -97,7 +97,7 @@ def closest_hits(tree_row, ray_arrays, ray_order, thread_scratch, goal, begin, e
         a miss. If the goal is any hit, only `front` is written: 1 for a hit. For an empty tree
         nothing is written.
     """
-    # One kernel for both: the traversal is nearly all of it, and is compiled once.
+    # One kernel for closest and any hits: the traversal, nearly all of it, is compiled once.
     if is_empty(tree_row):
         return
     tree, rays, order = as_pointers(tree_row), as_pointers(ray_arrays), as_pointers(ray_order)
@@ -132,14 +132,14 @@ def _trace_blocks(tree, rays, order, scratch, goal, begin, end, out):
             _write_misses(ray, ray + count, goal.any_hit, out)
         within = windows.order_within(order, scratch.window, ray, is_sorted)
         for b in range(first, last):
-            _trace_in_order(tree, rays, scratch, within, b, goal, out)
+            _trace_block_of_order(tree, rays, scratch, within, b, goal, out)
         if by_trial:
             record(of_windows, count, way, cycles() - began)
         first = last
 
 
 @inlined
-def _trace_in_order(tree, rays, scratch, order, b, goal, out):
+def _trace_block_of_order(tree, rays, scratch, order, b, goal, out):
     """Trace block number b of an order, and write its results to the columns `out`."""
     block, active = scratch.block, scratch.active
     size, ahead = ray_batch.pick_rays(order, b, block.which), ray_batch.first_of(order, b + 1)
@@ -175,7 +175,7 @@ def _prefetch_results(order, first, any_hit, out):
     """Prefetch the rows of `out` for the full block that begins at ray `first` of an order."""
     # A cache line has eight doubles: those of a row of a patch.
     for i in range(0, BLOCK, PATCH_WIDTH):
-        row = ray_batch.place_of(order, first, i)
+        row = ray_batch.batch_number(order, first, i)
         prefetch_address(address(out.front, row))
         if not any_hit:
             prefetch_address(address(out.t, row))

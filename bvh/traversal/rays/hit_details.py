@@ -24,10 +24,10 @@ from bvh.tree.instanced import MAP_SIZE, Instanced, by_scene, kind_of, leaf_of, 
 from bvh.tree.primitives import FRONT, Triangles, corners, intersect, weights
 from bvh.tree.rows import TRIANGLES
 
-# Double-doubles lose a few times 2**-1074 to underflow, and that times a component of the next
-# product: below 2**-860 with this, where their bounds need 2**-800 (see `round_quotient`).
+# Double-doubles lose a few times 2**-1074 to underflow, which the next product multiplies by a
+# component. If that is below this, the loss is below 2**-860; `round_quotient` allows 2**-800.
 LARGEST_COMPONENT = 2.0**200
-# Volumes of larger sizes, if not small compared to these, are far from underflow.
+# A volume whose size is larger, and which is not small compared to it, is far from underflow.
 SMALLEST_SIZE = 2.0**-400
 
 # Stack memory for the pairs of a ray block, three rows of integers; then, aligned to 64 bytes, the
@@ -67,7 +67,7 @@ def _difference(a, b):
 
 @inlined
 def _is_moderate(a, p, q, r):
-    """Return whether components of four vectors are so small that `solve` may bound underflow."""
+    """Return whether components of four vectors are so small that `solve` bounds underflow."""
     ap = simd.greater(largest_of(high(a)), largest_of(high(p)))
     qr = simd.greater(largest_of(high(q)), largest_of(high(r)))
     return simd.greater(ap, qr) < LARGEST_COMPONENT
@@ -75,13 +75,13 @@ def _is_moderate(a, p, q, r):
 
 @inlined
 def solve(corners, o, d):
-    """Return (known, timed, weighed, t, u, v, volumes) of a ray's hit on a triangle, or in lanes.
+    """Return (known, timed, weighed, t, u, v, volumes) of a hit on a triangle, or one in each lane.
 
     known : whether double-doubles suffice; only there the other results have a meaning.
     timed : whether t is correctly rounded.
     weighed : whether u and v have errors of at most a few units in the last place.
-    volumes : (of u, of v, whole) for `details_at_edge`, each a double-double and its size; the
-        whole is negative where the ray meets the front.
+    volumes : the numerators of u and v and their denominator, for `details_at_edge`, each a
+        double-double and its size; the denominator is negative where the ray meets the front.
     """
     v0, v1, v2 = corners
     ray = (d[0],), (d[1],), (d[2],)  # exact: of one part, where double-doubles have two
@@ -140,8 +140,8 @@ def details_of(primitives, tree, prim, ray, cull):
 
 
 @by_type()
-def _undecided(primitives, tree, prim, ray, cull):
-    """Return (t, u, v, front) of a hit that `solve` left open: exactly for a tree's triangles."""
+def _solve_undecided(primitives, tree, prim, ray, cull):
+    """Return (t, u, v, front) of a hit that `solve` has not decided, or is not made for."""
     if primitives.instance_class is Triangles:
         return lambda primitives, tree, prim, ray, cull: exact_details(
             ray[0], ray[1], *corners(primitives, prim)
@@ -172,7 +172,7 @@ def prefetch_primitive(primitives, prim):
 
 
 def _prefetch_corners(primitives, prim):
-    """Prefetch the vertices of triangle `prim`; the ends of one may be in two cache lines."""
+    """Prefetch the vertices of triangle `prim`, each of which may be in two cache lines."""
     for k in range(3):
         at = 3 * np.int64(simd.peek(primitives.faces, 3 * prim + k))
         simd.prefetch_address(simd.address(primitives.points, at))
@@ -212,7 +212,7 @@ def _finish(tree, rays, pairs, count, cull, out):
 def finish_block(tree, rays, block, hits, count, cull, out):
     """Write details of closest hits of rays, lane indices hits[:count], to their rows in `out`."""
     pairs = pairs_at(stack_memory(LANES_BYTES))
-    for j in range(count):  # first all: numbers just written singly are slow to read as vectors
+    for j in range(count):  # all pairs first: numbers just written are slow to read as vectors
         r = simd.peek(hits, j)
         which, prim = batch_index(block, r), closest_primitive(tree.primitives, block, r)
         prefetch_vertices(tree.primitives, prim)
@@ -245,7 +245,7 @@ def _lane_of_volume(volume, k):
     return (simd.lane(value, k), simd.lane(rest, k)), simd.lane(size, k)
 
 
-def _write_side_by_side(primitives, tree, rays, pairs, j, count, cull, out):
+def _write_in_lanes(primitives, tree, rays, pairs, j, count, cull, out):
     """Write the details of the pairs j..j + count to `out`: triangles in lanes, others singly."""
     # known: double-doubles suffice; timed, weighed: t, or u and v, are found (see `solve`).
     on_triangles, vertices = vertices_of(primitives, pairs, j)
@@ -263,8 +263,8 @@ def _write_side_by_side(primitives, tree, rays, pairs, j, count, cull, out):
         one, none = simd.splat(np.int64(1), HALF), simd.splat(np.int64(0), HALF)
         simd.store(out.front, at, simd.convert(simd.select(front, one, none), np.uint8(0)))
         return
-    # Lanes without a pair are copies of the last one and write to its row: a loop of fixed length
-    # has no branches. Lanes that are not solved are overwritten below.
+    # Lanes beyond the last pair are copies of it, and write the same to its row: a loop of fixed
+    # length has no branches. Details that are not solved are overwritten below.
     for k in range(HALF):
         details = simd.lane(t, k), simd.lane(u, k), simd.lane(v, k), fronts >> k & 1
         write_details(out, simd.lane(rows, k), details)
@@ -286,9 +286,9 @@ def _write_side_by_side(primitives, tree, rays, pairs, j, count, cull, out):
 
 @by_type()
 def _write_details(primitives, tree, rays, pairs, j, count, cull, out):
-    """Write the details of the pairs j..j + count, at most HALF, side by side where possible."""
+    """Write the details of the pairs j..j + count, at most HALF, in lanes where possible."""
     if primitives.instance_class in (Triangles, Instanced):
-        return _write_side_by_side
+        return _write_in_lanes
     return _write_one_by_one
 
 
@@ -306,7 +306,7 @@ def write_details(out, j, details):
 def _write_alone(tree, rays, pairs, k, cull, out):
     """Write the details of pair k, solved alone and as exactly as need be, to its row of `out`."""
     ray = read_ray(rays, simd.peek(pairs.which, k))
-    details = _undecided(tree.primitives, tree, simd.peek(pairs.prims, k), ray, cull)
+    details = _solve_undecided(tree.primitives, tree, simd.peek(pairs.prims, k), ray, cull)
     write_details(out, simd.peek(pairs.rows, k), details)
 
 
@@ -324,12 +324,12 @@ def _vertices_in_tree(primitives, pairs, j):
 
 
 def _vertices_in_scene(primitives, pairs, j):
-    """Return (bits, (v0, v1, v2)) of HALF pairs from j on: which are triangles; world vertices."""
+    """Return (on_triangles, (v0, v1, v2)), as `_vertices_in_tree`; vertices are in the world."""
     lanes = np.int64(0)
     for k in range(HALF):
         lanes |= _write_lane(primitives, pairs, simd.peek(pairs.prims, j + k), k) << k
-    v0, v1 = _moved(pairs.vertices, 0, lanes), _moved(pairs.vertices, 1, lanes)
-    return lanes, (v0, v1, _moved(pairs.vertices, 2, lanes))
+    v0, v1 = _world_vertex(pairs.vertices, 0, lanes), _world_vertex(pairs.vertices, 1, lanes)
+    return lanes, (v0, v1, _world_vertex(pairs.vertices, 2, lanes))
 
 
 vertices_of = by_scene(_vertices_in_tree, _vertices_in_scene)
@@ -337,7 +337,7 @@ vertices_of = by_scene(_vertices_in_tree, _vertices_in_scene)
 
 @inlined
 def _write_lane(primitives, pairs, code, k):
-    """Write local vertices and map of triangle `code` to lane k; return 1, or 0 for no triangle."""
+    """Write local vertices and map of triangle `code` to lane k; return 1, or 0 if it is none."""
     rows, leaf = pairs.vertices, leaf_of(code)
     if kind_of(primitives, leaf) != TRIANGLES:
         return np.int64(0)
@@ -351,7 +351,7 @@ def _write_lane(primitives, pairs, code, k):
 
 
 @inlined
-def _three(rows, row):
+def _three_rows(rows, row):
     """Return three rows of `HitPairs.vertices`, from number `row` on, as vectors of HALF lanes."""
     at = row * HALF
     return (
@@ -362,7 +362,7 @@ def _three(rows, row):
 
 
 @inlined
-def _moved(rows, vertex, lanes):
+def _world_vertex(rows, vertex, lanes):
     """Return vertex 0, 1 or 2 in the world, by axis, of the triangles in the bits `lanes`."""
     x, y = _coordinate(rows, vertex, 0, lanes), _coordinate(rows, vertex, 1, lanes)
     return x, y, _coordinate(rows, vertex, 2, lanes)
@@ -371,7 +371,7 @@ def _moved(rows, vertex, lanes):
 @inlined
 def _coordinate(rows, vertex, axis, lanes):
     """Return world coordinate `axis` of vertex 0, 1 or 2, correctly rounded in the bits `lanes`."""
-    decided, x = rounded_soon(_row_of_map(rows, axis), _three(rows, 3 * vertex))
+    decided, x = rounded_soon(_row_of_map(rows, axis), _three_rows(rows, 3 * vertex))
     if lanes & ~np.int64(simd.mask_bits(decided)) != 0:
         x = _coordinate_of_few(rows, vertex, axis, lanes)
     return x
@@ -381,7 +381,7 @@ def _coordinate(rows, vertex, axis, lanes):
 def _coordinate_of_few(rows, vertex, axis, lanes):
     """Return world coordinate `axis` of a vertex, by exact sums where double-doubles fail."""
     stay_outlined()
-    m, v = _row_of_map(rows, axis), _three(rows, 3 * vertex)
+    m, v = _row_of_map(rows, axis), _three_rows(rows, 3 * vertex)
     decided, x = rounded_dot(m, v)
     lanes &= ~np.int64(simd.mask_bits(decided))
     while lanes != 0:
@@ -396,5 +396,5 @@ def _coordinate_of_few(rows, vertex, axis, lanes):
 @inlined
 def _row_of_map(rows, axis):
     """Return the row of the lanes' maps that gives a world coordinate, as four vectors."""
-    a, b, c = _three(rows, 9 + 4 * axis)
+    a, b, c = _three_rows(rows, 9 + 4 * axis)
     return a, b, c, simd.load(rows, (12 + 4 * axis) * HALF, HALF)

@@ -1,7 +1,7 @@
 """Hit points: positions of hits on triangles, and unit normals there, HALF hits side by side.
 
-A position is (((1 - u) - v) v0 + u v1) + v v2. A normal is the cross product of the edges from v0,
-scaled to length 1 before and after. Every operation is rounded as written, so that the results do
+A position is (((1 - u) - v) v0 + u v1) + v v2. A normal is the cross product of the edges from v0;
+edges and product are scaled to length 1. Every operation is rounded as written, so that results do
 not depend on lanes, threads or CPUs. In a scene the vertices are those in the world.
 
 Rays that enter a sphere or capsule leave it at another point, which `find_far_ends` finds.
@@ -37,7 +37,7 @@ class HitColumns(NamedTuple):
 
 
 def _id_of_triangle(primitives, hits, i):
-    """Return the id of the triangle of hit i; -1 for a miss. `primitives` only tells "no scene"."""
+    """Return the id of the triangle of hit i of a tree; -1 for a miss. `primitives` is unused."""
     return np.int64(simd.peek(hits.prim_id, i))
 
 
@@ -66,8 +66,8 @@ def _unit(a):
 def _write_points(primitives, hits, pairs, positions, normals):
     """Write positions and unit normals of hits on triangles, those of the first HALF pairs.
 
-    `pairs.prims` are the triangles and `pairs.rows` the numbers of the hits, which are the rows of
-    `hits`, the columns with u and v, and of `positions` and `normals`, (n, 3).
+    `pairs.prims` are the triangles, and `pairs.rows` the rows of the hits: in `hits`, `HitColumns`,
+    and in `positions` and `normals`, (n, 3).
     """
     _, (v0, v1, v2) = vertices_of(primitives, pairs, np.int64(0))
     rows = simd.load(pairs.rows, 0, HALF)

@@ -15,8 +15,8 @@ With a the largest row sum of abs(A) and B the bound of the tree's frame, delta 
 - the direction's: A d' is off by 2**-49 a a component, which over a length of
   max(abs(A P + b)) + 4 B moves the ray by that many times 2**-49 a / max(abs(A d')), and by 2**-50
   of it for the clipping; 1 / max(abs(A d')) is at most 2**-k;
-- delta_v: a vertex of the tree is the ideal image of the moved vertex, which is rounded by 2**-53
-  of its coordinates, but for 2**-53 abs(M**-1) times those.
+- delta_v: a vertex moved to the world by the map M is rounded by 2**-53 of its coordinates, so its
+  image in the BLAS is off by 2**-53 abs(M**-1) times these.
 
 Bounds of the filter (extending those of `triangle_groups`). C is off by delta more: that is
 delta D s for U and V. Edges are off by 2 delta_v: N by 2 delta_v s + 8 delta_v**2 a component,
@@ -67,7 +67,7 @@ def enter_tlas(p, x, entry):
     """Return (P, eta): the point p + entry * x where a ray enters the TLAS, and its error bound.
 
     The origin p, within NEAR_ORIGIN, and the direction x are in the frame of the TLAS. The bound
-    covers roundings, by 2**-53 each, of p, x, their product with `entry`, and the sum.
+    covers roundings, by 2**-53 each, of p, of x, of its product with `entry`, and of the sum.
     """
     p = p[0] + entry * x[0], p[1] + entry * x[1], p[2] + entry * x[2]
     return p, largest_of(p) * 2.0**-51 + abs(entry) * 2.0**-50
@@ -101,8 +101,9 @@ def widened(tree, scale, before, start, last):
 
 @inlined
 def write_local_limits(memory, place, stride, transforms, at, spread, delta, stay, first):
-    """Write the rows from EDGE on of a ray in a BLAS at index `place` of `memory`, `stride` apart.
+    """Write the rows from EDGE on of a ray in a BLAS to `memory`.
 
+    place, stride : row 0 of the ray is at index `place` of `memory`, and rows are `stride` apart.
     transforms, at : the numbers of the instance's transform begin at index `at`.
     spread : the sum of the absolute values of the components of the ray's direction.
     delta, stay : the error from `delta_of`, and the `Stay` of the ray in the BLAS.
@@ -110,7 +111,7 @@ def write_local_limits(memory, place, stride, transforms, at, spread, delta, sta
     """
     bound, vertex_error = peek(transforms, at + BOUND), peek(transforms, at + VERTEX_ERROR)
     entry = stay.entry
-    # Widen the bounds of the filter by the errors of vertices and ray, as is derived above.
+    # Widen the bounds of the filter by the errors of vertices and ray (see the top of this file).
     slack = ((abs(entry) + 4.0 * bound) * 2.0**-50 + stay.lost) + 16.0 * UNIT * bound
     limits = Limits(
         spread * ((delta * 3.0 + EDGE_ERROR * bound) * UP),

@@ -29,7 +29,7 @@ F = np.float32
 WORST = 2.0**-10
 # Lanes of a ray's axes: three of them, and an idle one.
 AXES = 4
-# Up to this power of two from t to distances in the TLAS, t that differ are different there.
+# Beyond this exponent from t to distances in the TLAS, t may overflow or lose digits there.
 MAX_SHIFT = 980
 
 
@@ -67,7 +67,7 @@ def _enter_tlas(tree, block, memory, slot, r, ray):
 
 @kernel
 def _enter_blas(context_ref, memory, slot, leaf):
-    """Set a slot's ray up for the instance whose tree is in row `leaf` of the scene's trees.
+    """Set up a slot's ray for the instance whose tree is in row `leaf` of the scene's trees.
 
     Returns False if the ray misses the root's box of that BLAS, or its mask excludes the instance.
     """
@@ -80,7 +80,7 @@ def _enter_blas(context_ref, memory, slot, leaf):
     if slots.tlas_error(memory, slot) < 0.0:
         # This is the first instance of the ray.
         _enter_tlas(tree, block, memory, slot, r, read_ray(rays, index))
-    # Transform the ray, its axes side by side, and bound by how much it may be off.
+    # Transform the ray, its axes side by side, and bound the error.
     transforms, at = instanced.transforms, leaf * TRANSFORM_SIZE
     bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
     q = _transformed(transforms, at, slots.tlas_direction(memory, slot))
@@ -93,11 +93,11 @@ def _enter_blas(context_ref, memory, slot, leaf):
     unit, scale = instance_setup.power(0 - k), instance_setup.power(k)
     q, error = q * unit, slots.tlas_error(memory, slot)
     delta = instance_setup.delta_of(transforms, at, error, _largest_lane(p), unit)
-    # Where that cannot be bounded well enough, visit all nodes and decide all primitives exactly.
-    to_top = slots.tlas_scale(memory, slot)
-    enabled = blocks.slack(block.lanes, r) < F(INF) and to_top > 0.0
+    # Where the error is not bounded well enough, visit all nodes and decide all primitives exactly.
+    to_tlas = slots.tlas_scale(memory, slot)
+    enabled = blocks.slack(block.lanes, r) < F(INF) and to_tlas > 0.0
     enabled = enabled and MIN_SCALE < size < MAX_SCALE and norm < MAX_SCALE
-    if not (enabled and delta <= WORST * bound and to_top * scale < 2.0**1000):
+    if not (enabled and delta <= WORST * bound and to_tlas * scale < 2.0**1000):
         slots.open_tree(instanced, memory, slot, leaf)
         _disable_tests(memory, slot, (lane(q, 0), lane(q, 1), lane(q, 2)), bound)
         return True
@@ -106,7 +106,7 @@ def _enter_blas(context_ref, memory, slot, leaf):
     start, stop = slots.tlas_range(memory, slot)
     last = min(stop, slots.before_high(memory, slot)) if has_hit else stop
     start, stop, last = start * scale, stop * scale, last * scale
-    before = blocks.entry(block.doubles, double_index(r))
+    before = blocks.entry(block.doubles, double_index(r))  # where the ray enters the TLAS
     lost, entry, leave = instance_setup.widened(tree, scale, before, start, last)
     inverse, margin = inverse_of(q), delta + CLIP_MARGIN * bound
     low, high = load(transforms, at + LOWEST, AXES), load(transforms, at + HIGHEST, AXES)
@@ -211,7 +211,7 @@ def load_ray_of_scene(tree, block, memory, slot, r):
     """Give a slot to the ray at r of a block, without a hit so far, at the root of the TLAS."""
     _load_tlas_numbers(tree, block, memory, slot, r)
     slots.set_end(memory, slot, blocks.end(block.lanes, r))
-    slots.reset_closest(memory, slot, r)
+    slots.assign_ray(memory, slot, r)
     # No instance so far: a negative error makes the first one call `_enter_tlas`.
     slots.set_tlas_error(memory, slot, -1.0)
     slots.set_instance(memory, slot, -1)

@@ -19,7 +19,7 @@ from bvh.traversal.rays import blocks, moved_rays, slots, streams
 from bvh.traversal.rays.blocks import batch_index, lane_index, ray_number
 from bvh.traversal.rays.moved_rays import MovedRays, bring_back
 from bvh.traversal.rays.ray_batch import mask_of
-from bvh.traversal.rays.streams import GROUP_RAYS, LEAVES, LOW_BITS, SLOT, Streams
+from bvh.traversal.rays.streams import GROUP_RAYS, LEAF_VISITS, LOW_BITS, SLOT, Streams
 from bvh.tree import rows as tree_rows
 from bvh.tree.arrays import TreePointers
 from bvh.tree.instanced import by_scene, kind_of, row_of
@@ -56,7 +56,7 @@ def _take_rays(context_ref, memory, moved, leaf, first, last):
     exclude the instance, are left out.
     """
     tree, rays, block = follow(context_ref)
-    lanes, to, count = block.lanes, moved.block, np.int64(0)
+    lanes, target, count = block.lanes, moved.block, np.int64(0)
     instance_mask = peek(tree.primitives.masks, leaf)
     code = streams.child(memory, streams.queued(memory, first))
     for i in range(first, last):
@@ -74,18 +74,18 @@ def _take_rays(context_ref, memory, moved, leaf, first, last):
             if blocks.end(lanes, r) > F(-INF) and instance_mask & mask_of(rays, index) != 0:
                 poke(moved.places, count, group * GROUP_RAYS + k)
                 poke(moved.numbers, count, ray_number(r))
-                poke(to.which, count, index)
+                poke(target.which, count, index)
                 # In a tie with the closest hit so far, in another BLAS, the codes decide.
                 at = lane_index(count)
-                blocks.set_prim_before(to.lanes, at, blocks.prim(lanes, r))
-                blocks.set_leaf_before(to.lanes, at, blocks.prim_instance(lanes, r))
+                blocks.set_prim_before(target.lanes, at, blocks.prim(lanes, r))
+                blocks.set_leaf_before(target.lanes, at, blocks.prim_instance(lanes, r))
                 count += 1
     return count
 
 
 @kernel
 def _trace_instance(context_ref, scratch, leaf, count, goal):
-    """Trace the rays `scratch.moved.numbers[:count]` through the instance with tree row `leaf`.
+    """Trace the rays `scratch.moved.numbers[:count]` through the instance in row `leaf`.
 
     Hits are written to the block of the TLAS. At an instance of shapes all rays fail: they will be
     traced singly.
@@ -142,7 +142,7 @@ def _visit_instances(goal, tree, block, context_ref, scratch, first, last, waiti
     return waiting
 
 
-LEAVES[SceneStreams] = _visit_instances
+LEAF_VISITS[SceneStreams] = _visit_instances
 
 
 def _trace_in_tree(tree, rays, block, scratch, active, count, goal, failed):
@@ -155,9 +155,9 @@ def _trace_in_tree(tree, rays, block, scratch, active, count, goal, failed):
 
 
 def _trace_in_scene(tree, rays, block, scratch, active, count, goal, failed):
-    """Trace the rays `active[:count]` of a block through a scene as streams; count those that fail.
+    """Trace the rays `active[:count]` of a block through a scene as streams; return how many fail.
 
-    Their lane indices are written to `failed`: these rays must be traced singly.
+    The lane indices of those are written to `failed`: these rays must be traced singly.
     """
     moved_rays.start_moving(tree, rays, block, scratch.moved)
     streams.trace(tree, rays, block, scratch, active, count, goal)

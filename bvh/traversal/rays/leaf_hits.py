@@ -32,7 +32,7 @@ F = np.float32
 
 
 class FirstGoal(NamedTuple):
-    """The `max_hits` closest hits that a filter accepts; with `any_hit` any one of them.
+    """The `max_hits` closest hits that a filter accepts; with `any_hit`, any one accepted hit.
 
     `accept` and `data` are the function and the data of a `UserCall`, 0 for no filter. With `once`,
     a ray through an edge hits only one of its faces, by `edge_rule`. `cull` is the side whose hits
@@ -65,9 +65,9 @@ class AllGoal(NamedTuple):
 
 
 class NearestHits(NamedTuple):
-    """Up to `max_hits` closest hits of each ray of a block; pointers in kernels.
+    """Up to `max_hits` closest hits of each ray of a block; pointers inside kernels.
 
-    Those of ray i of the block begin at i * max_hits, sorted by (t, id).
+    The hits of ray i of the block begin at i * max_hits, sorted by (t, id).
     """
 
     t: NDArray[np.float64]
@@ -184,7 +184,7 @@ def collect_group(goal, tree, context_ref, memory, slot, group, candidates):
     """
     back = np.int64(mask_bits(candidates.den > F(0.0)))
     culled = slots.culled_lanes(tree.primitives, memory, slot, goal.cull, back)
-    # Lanes whose backs the ray meets: those that would be culled.
+    # Lanes whose backs the ray meets in the world: those that culling the back would exclude.
     from_back = slots.culled_lanes(tree.primitives, memory, slot, BACK, back)
     r, bits = slots.ray(memory, slot), candidates.bits
     while bits != 0:
@@ -269,10 +269,10 @@ def rank_group(goal, tree, context_ref, memory, slot, group, candidates):
 
 
 def rank_hit(goal, context_ref, memory, slot, prim):
-    """Insert the hit of a slot's ray with a primitive into its first hits, if it is one of them.
+    """Insert the hit, if any, of a slot's ray on a primitive into the ray's first hits.
 
-    The goal is a `FirstGoal`. A ray that has `max_hits` of them ends at the last one; with
-    `any_hit` it is done after the first.
+    The goal is a `FirstGoal`. A ray that has `max_hits` hits ends at the last one; with `any_hit`
+    it is done after the first.
     """
     _rank(goal, context_ref, memory, slot, prim)
 
@@ -302,10 +302,10 @@ def _rank(goal, context_ref, memory, slot, prim):
 
 @inlined
 def _insert(goal, context_ref, r, prim):
-    """Insert the hit of the ray at r on `prim` into the ray's first hits; return whether it was.
+    """Insert the hit of the ray at r on `prim` into its first hits; return whether that is done.
 
-    False for a miss, for a hit that is not among the first or is one of them already, and for a hit
-    that the edge rule or the filter rejects.
+    It is not done for a miss, for a hit that is not among the first or is one of them already, and
+    for a hit that the edge rule or the filter rejects.
     """
     tree, rays, block = follow(context_ref)
     hits, number = goal.nearest, ray_number(r)
@@ -316,7 +316,7 @@ def _insert(goal, context_ref, r, prim):
         return False
     first = number * goal.max_hits
     count = peek(hits.counts, number)
-    # Find its place among the sorted hits, from the last one on.
+    # Find its place among the sorted hits, from the last one to the first.
     place = count
     while place > 0 and _before(t, prim, hits, first + place - 1):
         place -= 1

@@ -30,13 +30,13 @@ from bvh.tree import instanced
 from bvh.tree.instanced import BOUND, HIGHEST, LOWEST, TRANSFORM_SIZE
 
 F = np.float32
-# Rays fail if the power of two from t to distances is beyond this.
+# Rays fail if the exponent from t to distances is beyond this.
 MAX_SHIFT = 900.0
 
 # The state of rays in the TLAS, rows of doubles with a ray in each column. ORIGIN, DIRECTION: where
-# the ray enters the TLAS, and its direction. ERROR: of the former. START, STOP: distances of t_min
-# and t_max from there. SCALE: of t, 2**SHIFT. ENTRY, SHIFT: as in blocks. LOW_T, HIGH_T: the
-# interval of t around the closest hit. END: the ray's end before the first instance.
+# the ray enters the TLAS, and its direction. ERROR: a bound of the error of ORIGIN. START, STOP:
+# distances of t_min and t_max from there. ENTRY, SHIFT: as in blocks. SCALE: 2**SHIFT. LOW_T,
+# HIGH_T: the interval of t around the closest hit. END: the ray's end before the first instance.
 (_ORIGIN, _DIRECTION, _ERROR, _START, _STOP, _SCALE, _ENTRY, _SHIFT, _LOW_T, _HIGH_T, _END,
  _STATE_ROWS) = 0, 3, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15  # fmt: skip
 
@@ -58,21 +58,21 @@ def new_moved_rays() -> MovedRays:
     return MovedRays(blocks.new_block(), aligned(_STATE_ROWS * BLOCK, np.float64), *integers)
 
 
-def _row(row: int, count: int = 1) -> tuple[Accessor, Accessor, Accessor]:
-    """Return (read, load, store) of rows of the state, called with state and number of a ray."""
+def _accessors(row: int, count: int = 1) -> tuple[Accessor, Accessor, Accessor]:
+    """Return accessors (read, load, store) of rows of the state; the index is a ray's number."""
     return simd.rows(np.float64, *range(row * BLOCK, (row + count) * BLOCK, BLOCK))
 
 
-_, _, _set_origins = _row(_ORIGIN, 3)
-_, _, _set_directions = _row(_DIRECTION, 3)
-_, _, _set_errors = _row(_ERROR)
+_, _, _set_origins = _accessors(_ORIGIN, 3)
+_, _, _set_directions = _accessors(_DIRECTION, 3)
+_, _, _set_errors = _accessors(_ERROR)
 # START, STOP, SCALE, ENTRY and SHIFT.
-_, _, _set_times = _row(_START, 5)
-_low_t, _, _set_low_t = _row(_LOW_T)
-_high_t, _, _set_high_t = _row(_HIGH_T)
-_scale, _, _ = _row(_SCALE)
-_entry, _, _ = _row(_ENTRY)
-_end, _, _set_ends = _row(_END)
+_, _, _set_times = _accessors(_START, 5)
+_low_t, _, _set_low_t = _accessors(_LOW_T)
+_high_t, _, _set_high_t = _accessors(_HIGH_T)
+_scale, _, _ = _accessors(_SCALE)
+_entry, _, _ = _accessors(_ENTRY)
+_end, _, _set_ends = _accessors(_END)
 
 
 @inlined
@@ -138,7 +138,7 @@ def _gathered(state, numbers, row):
 
 
 @inlined
-def _three(state, numbers, row):
+def _three_rows(state, numbers, row):
     """Return three rows of the state, from `row` on, for the HALF rays of the vector `numbers`."""
     x, y = _gathered(state, numbers, row), _gathered(state, numbers, row + 1)
     return x, y, _gathered(state, numbers, row + 2)
@@ -146,7 +146,7 @@ def _three(state, numbers, row):
 
 @inlined
 def _move_some(tree, moved, i, leaf):
-    """Set HALF rays of `moved.numbers`, from i on, up for an instance, whose tree is in row `leaf`.
+    """Set up HALF rays of `moved.numbers`, from i on, for the instance in row `leaf`.
 
     Returns (meets, fails), bits of lanes: rays that meet the root's box, and rays that cannot be
     set up here and must be traced singly.
@@ -157,10 +157,10 @@ def _move_some(tree, moved, i, leaf):
     bound = simd.peek(transforms, at + BOUND)
     # Transform the rays, with the largest component of directions in [1, 2), as in ray setup, and
     # find those that can be set up side by side.
-    p = _three(state, numbers, _ORIGIN)
+    p = _three_rows(state, numbers, _ORIGIN)
     error = _gathered(state, numbers, _ERROR) + largest_of(p) * 2.0**-50
     p = instanced.local_point(transforms, at, p)
-    q = instanced.local_direction(transforms, at, _three(state, numbers, _DIRECTION))
+    q = instanced.local_direction(transforms, at, _three_rows(state, numbers, _DIRECTION))
     size = largest_of(q)
     k = (simd.as_ints(size) >> 52) - 1023
     # 2**-k and 2**k.
@@ -211,7 +211,7 @@ def _move_some(tree, moved, i, leaf):
 
 @kernel
 def move_rays(tree, block, moved, leaf, count):
-    """Set the rays `moved.numbers[:count]` up for the instance whose tree is in row `leaf`.
+    """Set up the rays `moved.numbers[:count]` for the instance whose tree is in row `leaf`.
 
     Returns how many meet the root's box of that BLAS; these are listed in `moved.active`. `block`
     is that of the TLAS, where rays that cannot be set up here are ended.
@@ -265,7 +265,7 @@ def bring_back(block, moved, r, leaf):
 def restart(block, moved, active):
     """Reset the rays of a block that have failed, to be traced again; return how many there are.
 
-    They are without a hit then; their lane indices are written to `active`.
+    The reset rays have no hit; their lane indices are written to `active`.
     """
     count = simd.peek(moved.failed, np.int64(0))
     for i in range(count):

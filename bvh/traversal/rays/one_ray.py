@@ -39,7 +39,7 @@ WHICH = RAY + 64
 SLOT = WHICH + 64
 SCRATCH_BYTES = SLOT + 4 * (HEADER + SLOT_SIZE) + 64
 
-# Values whose types pointers take.
+# Numbers that give pointers their types.
 F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
 
 # The mask with all bits.
@@ -247,7 +247,7 @@ def cast_function(
     arrays: TreeArrays, cull: int = 0, mask: int = -1, doc: str = "cast()", forms: int = NUMBERS,
     kind: type = object, last: object = None,
 ) -> Callable[..., Any]:  # fmt: skip
-    """Return a function that casts a ray at the tree `arrays`; the first of a kind compiles it.
+    """Return a function that casts a ray at the tree `arrays`; the first for a kind compiles it.
 
     cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=inf) returns (t, prim_id, u, v, front), in a scene
     also the leaf. `cull` is the side whose hits do not count: 1 is the back, -1 the front, 0
@@ -267,9 +267,9 @@ def cast_function(
 def _cast_at_users_primitives(
     arrays: TreeArrays, cull: int, doc: str, forms: int
 ) -> Callable[..., Any]:
-    """Return `cast_function` of a tree over a user's primitives, which only takes numbers.
+    """Return the function of `cast_function` for a tree over a user's primitives.
 
-    If `forms` is not NUMBERS, it returns None for other calls than those with eight numbers.
+    It takes only numbers: if `forms` is not NUMBERS, it returns None for calls without eight.
     """
     ready, owner = tree_arrays.kernel_arrays(arrays)
     custom: Any = ready.primitives

@@ -55,7 +55,7 @@ def read_only(arrays: Rays) -> Rays:
 
 
 class RayPointers(NamedTuple):
-    """Rays inside kernels: pointers, and rows from ray to ray: 0 where all share one, else 1."""
+    """Rays inside kernels: pointers, and steps in rows, 0 where all rays share one, else 1."""
 
     origins: NDArray[np.float64]
     directions: NDArray[np.float64]
@@ -153,7 +153,7 @@ def read_lanes(rays, index):
 
 @inlined
 def _rows_of(array, step, neighbours, index):
-    """Return the rows `index` of an (n, 3) array, or of its only row if `step` is 0, as vectors.
+    """Return the rows `index` of an (n, 3) array, or its only row if `step` is 0, as vectors.
 
     `neighbours` tells that the numbers in `index` are consecutive: then no gather is needed.
     """
@@ -245,7 +245,7 @@ def row_length(directions):
         row += 1
     if row < TILE_WIDTH or row == most:  # too narrow for tiles, or no jump was found
         return 0
-    # Among the next rays, jumps are at the ends of rows only; the ends of more rows jump, too.
+    # Of the next rays, those at ends of rows must jump, and no others; then only ends are tested.
     for i in range(row, min(max(2 * row, SAMPLE), n - 1)):
         if _jumps(directions, i, usual) != (i % row == row - 1):
             return 0
@@ -321,7 +321,7 @@ def first_of(order, block):
 
 
 @inlined
-def place_of(order, first, i):
+def batch_number(order, first, i):
     """Return the number in the batch of ray i of a block that begins at ray `first`.
 
     The block is full, and not of a sorted window.
@@ -342,7 +342,7 @@ def prefetch_some(order, first, i, rays):
             _prefetch(rays, simd.peek(order.permutation, k))
     else:
         # One prefetch for two neighbours; beyond the end of the batch it does no harm.
-        number = place_of(order, first, i)
+        number = batch_number(order, first, i)
         for k in range(0, HALF, 2):
             _prefetch(rays, number + k)
 

@@ -1,22 +1,22 @@
 """Numbers of a ray, which blocks, slots and moved rays hold in the same rows.
 
 In a block WIDTH rays lie side by side, so that a ray's rows are WIDTH apart; in a slot they are
-neighbours. Functions here are given *numbers*: a pointer to the ray's first, and how far apart its
-rows are. Rows have distances tau: t in units of a frame, counted from where the ray enters the
-root's box (see `ray_setup`).
+neighbours. Functions here take *numbers*, (pointer, stride): a pointer to the ray's row 0, and how
+far apart its rows are. Distances in rows are tau: t in units of a frame, counted from where the ray
+enters the root's box (see `ray_setup`).
 
 | rows | numbers of a ray |
 |---|---|
 | NEAR, FAR, INVERSE (3 each) | of the slab test, by axis |
 | ORIGIN, DIRECTION (3 each) | in the local frame, where the ray enters the root's box |
-| EDGE, T_ERROR | bounds of the filter of triangles |
+| EDGE, T_ERROR | factors of the error bounds of the filter of triangles |
 | LOW, END | the interval of tau; END is the upper bound of the closest hit so far |
 | SURE_LOW, SURE_HIGH | the interval of tau that surely is within t_min..t_max |
 | SLACK | error bound of tau; infinite where the float32 tests are disabled |
 | BEST_LOW | the lower bound of the closest hit so far; infinite without a hit |
-| EDGE_FLOOR, T_SLOPE, T_FLOOR | in the BLAS of an instance: more bounds of the filter |
+| EDGE_FLOOR, T_SLOPE, T_FLOOR | in the BLAS of an instance: more terms of the filter's bounds |
 
-Only the owners of a layout (`blocks`, `slots`) use the numbers of rows.
+Of other modules, only `blocks` and `slots`, which define layouts, use these names of rows.
 """
 
 from typing import NamedTuple
@@ -39,8 +39,8 @@ sure_low, sure_high, slack = map(splat_rows, (SURE_LOW, SURE_HIGH, SLACK))
 edge_floor, t_slope, t_floor = map(splat_rows, (EDGE_FLOOR, T_SLOPE, T_FLOOR))
 
 
-# The largest absolute value of three components, numbers or vectors; NaN where the third is, but
-# not always where another is.
+# The largest absolute value of three components, numbers or vectors; it is NaN exactly where the
+# third component is.
 largest_of = inlined(lambda v: greater(abs(v[0]), greater(abs(v[1]), abs(v[2]))))
 
 
@@ -67,8 +67,9 @@ def write_axis(memory, at, stride, p, d, inverse, margin):
     p, d, inverse : the ray's origin and direction, and 1 / direction.
     margin : how far the planes of boxes are moved outward.
     """
-    # For all axes, these are vectors of four lanes, with an axis in each but the last, and `stride`
-    # is 1: the last lane is overwritten by the next row, after DIRECTION by `write_limits`.
+    # For all axes at once, p, d and `inverse` are vectors of four lanes, of which the last is
+    # unused, and `stride` is 1. What the last lane stores is overwritten by the next rows, that of
+    # DIRECTION by `write_limits`.
     across, slack = p * inverse, abs(inverse) * margin
     store(memory, at + NEAR * stride, -across - slack)
     store(memory, at + FAR * stride, slack - across)

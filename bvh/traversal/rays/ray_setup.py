@@ -16,13 +16,13 @@ that, which moves a plane by at most 2**-58 B; rounding of o in float64 moves it
 Clipping. In float32, with o up to A, the box's planes are met within e (6 A + 7 B): one rounding of
 o, of the plane, and of three results, and three of the inverse and the product. Both sides of the
 box are moved outward by 8 e A + 2**-18 B. If A is above FAR_STEP B, the ray is clipped again from
-there. A distance t' that is rounded is moved outward, or inward for what is sure, by 2**-22 of it.
+its entry. A rounded t' is moved outward, or inward for what is sure, by 2**-22 of it.
 
 Far origins. The new origin is o + entry * d. Up to 2**20 times the size of the tree float64 loses
 at most 2**-30 B; beyond that the sum is done in double-doubles and the entry is refined, up to
 2**70. For still farther rays, and where the frame cannot hold the ray at all, the float32 tests are
-disabled: such a ray enters every node, and every primitive is decided exactly, unless it misses
-the box by 2**-50 A, more than rounding, and a d below 2**-60 over the way of A, move it.
+disabled: such a ray enters every node, and exact tests decide every primitive. It is dropped only
+if it misses the box by 2**-50 A, which covers rounding and, over the way of A, d below 2**-60.
 """
 
 import numpy as np
@@ -96,7 +96,7 @@ def octant_of(inverse):
 
 @inlined
 def disabled_axes(d):
-    """Return (p, inverse, margin) of a ray along d that enters all boxes but unused lanes."""
+    """Return (p, inverse, margin) of a ray along d that enters all boxes, except unused lanes."""
     # Near planes are met at about -1, far ones at 1; those of unused lanes at inf and -inf.
     e = 2.0**-100
     inverse = -e if d[0] < 0.0 else e, -e if d[1] < 0.0 else e, -e if d[2] < 0.0 else e
@@ -105,9 +105,9 @@ def disabled_axes(d):
 
 @inlined
 def disabled_limits(bound):
-    """Return `Limits` by which exact tests decide everything; `bound` is of the tree's frame."""
-    # Errors are infinite, and no distance is sure. `low` is finite: it will be multiplied by den,
-    # which may be zero.
+    """Return `Limits` with which exact tests decide everything; `bound` is of the tree's frame."""
+    # Errors are infinite, and no distance is sure. `low` and `end` are finite: they will be
+    # multiplied by den, which may be zero.
     return Limits(INF, INF, -(2.0**100), max(bound, 1.0), INF, -INF, INF, INF)
 
 
@@ -116,7 +116,7 @@ def _limits(bound, d, interval, rest, t_min, t_max, grain):
     """Return the `Limits` of a ray along d that enters the root's box at the distance entry + rest.
 
     All are in local units. `interval` is (start, entry, leave): t_min moved outward, and where the
-    ray enters and leaves the box; t_min and t_max are moved inward; `grain` is t's spacing near 0.
+    ray enters and leaves the box. t_min and t_max are moved inward; `grain` is t's spacing at 0.
     """
     start, entry, leave = interval
     spread = abs(d[0]) + abs(d[1]) + abs(d[2])
@@ -147,7 +147,7 @@ def _write_doubles(block, r, entry, rest, shift):
 def _write_ray(block, r, axes, limits, entry, rest, shift):
     """Write a ray, without a hit so far, to lane index r; `axes` are (p, d, inverse, margin).
 
-    Distances on it are t * 2**shift; at `entry` + `rest` it enters the box.
+    Distances on the ray are t * 2**shift; it enters the box at `entry` + `rest`.
     """
     p, d, inverse, margin = axes
     ray_numbers.write_axes(block.lanes, r, WIDTH, p, d, inverse, margin)
@@ -187,7 +187,7 @@ def _along(p, low, t, d):
 
 @inlined
 def advance(p, low, t, d):
-    """Return the point (p + low) + t * d as (high, low), two vectors whose sum it is."""
+    """Return the point (p + low) + t * d as the sum of two vectors, (high, low)."""
     x, a = _along(p[0], low[0], t, d[0])
     y, b = _along(p[1], low[1], t, d[1])
     z, c = _along(p[2], low[2], t, d[2])
@@ -198,7 +198,7 @@ def advance(p, low, t, d):
 def set_up_ray(block, frame, r, o, d, t_min, t_max):
     """Write a valid ray to lane index r of a block; return False if it misses the root's box."""
     bound = frames.bound(frame)
-    # Scale d by 2**-k, its largest component to [1, 2); where 2**-k is no double, in two steps.
+    # Scale d by 2**-k, its largest component to [1, 2); in two steps near the limits of doubles.
     k = floats.exponent(floats.largest(d))
     scale = floats.power_of_two(-k)
     x, y, z = d[0] * scale, d[1] * scale, d[2] * scale
@@ -213,13 +213,13 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
     away = floats.largest(p)  # the largest coordinate of the origin
     # The interval that may hold hits, moved outward by the rounding of t.
     start, stop = _local_bound(t_min, shift, -1.0), _local_bound(t_max, shift, 1.0)
-    # Distances that are rounded to one t, at 0 or the largest double, must not differ in the frame.
+    # The spacing of t near 0 and the largest t, as distances in the frame.
     grain, limit = floats.scale_by(SMALLEST, shift), floats.scale_by(LARGEST, shift)
     margin = away * 2.0**-50 + CLIP_MARGIN * bound
     entry, leave = clip(frame, p, inverse, margin, start, stop)
     if entry > leave and margin < INF:
         return False
-    # Disable the float32 tests where the frame cannot hold the ray (see "Far origins" above).
+    # Disable the float32 tests if the frame cannot hold the ray, or t is too coarse or too short.
     if not (away <= FAR_ORIGIN and grain < UNIT and limit > 4.0 * (away + bound)):
         disabled, (zero, inverse, margin) = disabled_limits(bound), disabled_axes(q)
         _write_ray(block, r, (zero, q, inverse, margin), disabled, 0.0, 0.0, float(shift))
@@ -248,9 +248,9 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
 def _read_scaled(block, frame, rays, i):
     """Return (p, q, (t_min, t_max), shift, ordinary) of the HALF rays of a block from i on.
 
-    p is the local origin, q the direction, scaled to a largest component in [1, 2); distances along
-    it are t * 2**shift, as t_min and t_max are. All are vectors of doubles, valid in the lanes of
-    the bits `ordinary`: rays whose directions have ordinary lengths, with t_min <= t_max.
+    p is the local origin, q the direction, scaled to a largest component in [1, 2). Distances along
+    q are t * 2**shift; t_min and t_max are returned as such. `ordinary` has the bits of lanes where
+    these vectors are valid: rays with directions of ordinary lengths, and t_min <= t_max.
     """
     o, d, t_min, t_max = read_lanes(rays, simd.load(block.which, i, HALF))
     s, c, exponent = frames.scale(frame), frames.centre(frame), frames.exponent(frame)
@@ -274,12 +274,12 @@ def _narrowed(a, b):
 
 @inlined
 def _axes_narrowed(a, b):
-    """Return three vectors of float32, one for each axis, from a and b of doubles: `_narrowed`."""
+    """Return, for each of three axes, `_narrowed` of the vectors of a and b."""
     return _narrowed(a[0], b[0]), _narrowed(a[1], b[1]), _narrowed(a[2], b[2])
 
 
 # The two halves of a float32 vector, as vectors of doubles.
-_doubled = inlined(
+_halves = inlined(
     lambda v: (
         simd.convert(simd.part(v, 0, HALF), 0.0),
         simd.convert(simd.part(v, HALF, HALF), 0.0),
@@ -315,7 +315,7 @@ def _set_up_lanes(block, frame, rays, i, valid):
     pb, qb, times_b, shift_b, ordinary_b = _read_scaled(block, frame, rays, i + HALF)
     p, q = _axes_narrowed(pa, pb), _axes_narrowed(qa, qb)
     away = largest_of(p)
-    # NaN unless all components are finite.
+    # The product with 0 is NaN unless all components are finite.
     finite = ((q[0] + q[1] + q[2]) + (p[0] + p[1] + p[2])) * F(0.0) == F(0.0)
     ordinary = simd.mask_bits(finite & (away <= F(NEAR_ORIGIN))) & (ordinary_a | ordinary_b << HALF)
     start, sure_start = _around(_narrowed(times_a[0], times_b[0]))
@@ -327,10 +327,10 @@ def _set_up_lanes(block, frame, rays, i, valid):
     if meets == 0:
         blocks.set_end(lanes, r, simd.splat(F(-INF), WIDTH))
         return meets, ~ordinary & valid
-    # Move to the entry, from where distances are counted from here on.
+    # From here on, distances are counted from the entry.
     start, leave = start - entry, leave - entry
     sure_start, sure_stop = sure_start - entry, sure_stop - entry
-    ea, eb = _doubled(entry)
+    ea, eb = _halves(entry)
     pa, pb = moved_along(pa, qa, ea), moved_along(pb, qb, eb)
     p = _axes_narrowed(pa, pb)
     # From far away, clip once more, from the entry, where rounding is less.
@@ -339,7 +339,7 @@ def _set_up_lanes(block, frame, rays, i, valid):
         meets &= simd.mask_bits(more <= leave)
         start, leave = start - more, leave - more
         sure_start, sure_stop = sure_start - more, sure_stop - more
-        ma, mb = _doubled(more)
+        ma, mb = _halves(more)
         p = _axes_narrowed(moved_along(pa, qa, ma), moved_along(pb, qb, mb))
         ea, eb = ea + ma, eb + mb
     slack = abs(entry) * F(2.0**-51) + F(17.0 * UNIT * bound)
@@ -369,8 +369,8 @@ def _set_up_lanes(block, frame, rays, i, valid):
 def set_up_block(block, frame, rays, count, active, order, ahead):
     """Write the rays `block.which[:count]` to the block; return how many meet the root's box.
 
-    Their lane indices are written to `active`; the end of the others becomes -inf. The rays of the
-    next block of `order`, which begins at `ahead` (see `first_of`), are prefetched.
+    The lane indices of these are written to `active`; the end of the others becomes -inf. The rays
+    of the next block of `order`, which begins at `ahead` (see `first_of`), are prefetched.
     """
     found, filled = np.int64(0), -(-count // WIDTH) * WIDTH
     # The last vector is filled with copies of the last ray.

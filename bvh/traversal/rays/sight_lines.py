@@ -28,7 +28,7 @@ class Lines(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """Pairs of points, with the names that `read_axes` reads: `RayPointers` has both fields."""
+    """Pairs of points, as those fields of `RayPointers` that `read_axes` reads."""
 
     origins: NDArray[np.float64]  # the first points
     directions: NDArray[np.float64]  # the second points

@@ -107,8 +107,8 @@ load_ray = by_scene(_load_ray_of_tree, load_ray_of_scene)
 def in_order(goal, tree):
     """Return whether children are pushed nearest last, and those behind the ray's end dropped.
 
-    That pays if the end of a ray moves before the ray is done. In a scene it is always so; a
-    `CountGoal` counts as for closest hits.
+    That pays if the end of a ray moves before the ray is done. In a scene children are always in
+    order, as `next_entry_in_scene` expects; a `CountGoal` counts as for closest hits.
     """
     if primitives_class(tree) is Instanced or goal.instance_class is CountGoal:
         return lambda goal, tree: True
@@ -124,7 +124,7 @@ def _next_entry_in_tree(tree, context_ref, memory, slot, top, ordered):
     left. If not `ordered`, entries have no distances: a ray that is done, whose end is -inf, pops
     all, other rays none.
     """
-    # Entries behind the closest hit are dropped; one with it stays, for a tie.
+    # Entries behind the closest hit are dropped; one at its distance stays, for a tie.
     end = slots.end(memory, slot)
     if not ordered:
         return top if end > F(-INF) else slot - 1

@@ -59,8 +59,8 @@ FILTERED = _NODES + 3 * _QUEUE
 FILTERED_SIZE = 16 + 4 * WIDTH
 HEADER = FILTERED + MAX_LEAF_ROWS * SLOTS * FILTERED_SIZE
 
-# After the rows and integers of 32 bits: words of 64 bits; then the stack, which a TLAS and a BLAS
-# share: its children, then its entries. A store of WIDTH lanes may write beyond the top of either.
+# Where parts of a slot begin, after the rows and integers of 32 bits: words of 64 bits; the stack,
+# which TLAS and BLAS share: children, then entries. Stores may write WIDTH numbers beyond a top.
 _WORDS = 38
 STACKLESS = 80
 _STACK_ENTRIES = STACKLESS + 2 * STACK + WIDTH
@@ -82,8 +82,8 @@ def _word(kind: type, word: int, count: int = 1) -> tuple[Accessor, Accessor]:
     return field(kind, *range(_WORDS + 2 * word, _WORDS + 2 * (word + count), 2))
 
 
-# Shared by all slots, whose index is that of an entry: the interval (low, high) of the candidate in
-# lane k, and those of all as two vectors; the queues.
+# Shared by all slots. The index is a lane, for the interval (low, high) of the candidate there; 0,
+# for the intervals of all lanes, two vectors; or a place in a queue.
 interval, intervals, set_intervals = rows(np.float32, 0, WIDTH)
 waiting_at_node, queue_at_node = field(np.int32, _NODES)
 waiting_at_leaf, queue_at_leaf = field(np.int32, _NODES + _QUEUE)
@@ -171,7 +171,7 @@ def filtered_at(memory, i):
 
 
 @inlined
-def reset_closest(memory, slot, r):
+def assign_ray(memory, slot, r):
     """Give a slot to the ray at lane index r of the block, without a hit so far."""
     set_ray(memory, slot, r)
     set_best(memory, slot, NO_PRIM)
@@ -189,7 +189,7 @@ def set_octant(memory, slot, octant):
 def child_planes(memory, slot):
     """Return (planes, shift) of a slot's ray, which both depend on its octant.
 
-    `planes` are where its near and far planes are in a node, as `enter_children` takes them. A
+    `planes` are the places of near and far planes in a node, as `enter_children` takes them. A
     node's `child_orders`, shifted by `shift`, begin with the order of its children for the octant.
     """
     nx, ny, nz = _planes(memory, slot)
@@ -205,7 +205,7 @@ def load_planes(memory, slot, block, r):
 
 @inlined
 def open_tree(instanced, memory, slot, leaf):
-    """Make a slot traverse the tree of an instance, in row `leaf` of `instanced`, the scene's."""
+    """Make a slot's ray traverse the tree in row `leaf` of `instanced`, the scene's trees."""
     row = row_of(instanced, leaf)
     _set_arrays(memory, slot, (peek(row, NODES), peek(row, GROUPS), peek(row, IDS)))
     set_instance(memory, slot, leaf)
@@ -244,7 +244,7 @@ current_arrays = by_scene(_arrays_of_tree, _arrays_in_scene)
 def _id_in_tree(tree, memory, slot, row):
     """Return the id at index `row` of the tree's ids; `memory` and `slot` are unused.
 
-    For triangles it is group_at(group) + lane, which `id_place` converts for compact groups.
+    For triangles `row` is group_at(group) + lane, which `id_place` converts for compact groups.
     """
     return np.int64(peek(tree.ids, id_place(tree.groups, row)))
 
@@ -296,7 +296,7 @@ def _interval_in_tree(primitives, block, memory, slot, t):
     """Return float32 bounds (low, high) of tau, for a hit of a slot's ray at the exact t.
 
     tau is the distance from where the ray enters the root's box. The bounds are (-inf, inf) where
-    the float32 tests of the ray are disabled. `primitives` only tells that this is not a scene.
+    the float32 tests of the ray are disabled. `primitives` is unused.
     """
     return blocks.tau_around(block, ray(memory, slot), t)
 

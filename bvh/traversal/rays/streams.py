@@ -40,29 +40,29 @@ from bvh.tree.wide_nodes import MAX_LEAF_ROWS, STACK
 # octant.
 GROUP_RAYS = 32
 GROUPS = BLOCK // GROUP_RAYS + OCTANTS
-# Results of the filter are decided once there are more than these: those of one more leaf fit.
+# Results of the filter are decided once there are more than this; those of one more leaf fit, too.
 MOST_FILTERED = 128
 # The slot for decisions, behind the results of the filter.
 SLOT = slots.FILTERED + (MOST_FILTERED + MAX_LEAF_ROWS * GROUP_RAYS) * slots.FILTERED_SIZE
 
-# Shared by all groups: the bit of each ray in masks; for each octant, the group that its next ray
-# joins; queues of groups whose next entry is a node, and of those where it is a leaf: those of this
-# round, and those of the next one.
+# Shared by all groups: the bit of each ray in masks, 0 for none; for each octant, the group that
+# its next ray joins; a group that is full; for this round and the next one, a queue of groups whose
+# next entry is a node, and a queue of those whose next entry is a leaf.
 _OPEN = GROUP_RAYS + 16
 _FULL = _OPEN + 16
 _QUEUES = _FULL + 16
 LEAVES_QUEUE = 2 * GROUPS
 QUEUES = 0, 2 * LEAVES_QUEUE
 _GROUPS = _QUEUES + 4 * LEAVES_QUEUE
-# Layout of a group: numbers; its rays, and room for one that is none; the rows of its stack.
+# Layout of a group: numbers; its rays, and a place for none; the rows of its stack.
 _RAYS = 16
 _CHILDREN = _RAYS + GROUP_RAYS + 16
 _ROW = STACK + WIDTH
 GROUP_SIZE = _CHILDREN + 2 * _ROW
 
 F, I4 = np.float32, np.int32
-# The bit of a ray that is none, beyond those of a mask; the bits of a mask, without the sign with
-# which an int32 is read.
+# The bit that stands for no ray, beyond those of a mask; the bits of a mask, without the sign that
+# an int32 is extended by when it is read.
 NO_RAY = 1 << GROUP_RAYS
 LOW_BITS = NO_RAY - 1
 
@@ -112,17 +112,17 @@ def _test_node(nodes, lanes, memory, group, at):
     """
     bits = mask(memory, group) & LOW_BITS
     nx, ny, nz = planes(memory, group)
-    both, none = wide_nodes.all_planes(nx, ny, nz), simd.splat(I4(0), WIDTH)
+    places, none = wide_nodes.all_planes(nx, ny, nz), simd.splat(I4(0), WIDTH)
     entered = none
     while bits != 0:
-        # Two at a time, the second perhaps none: a data-dependent trip count would be mispredicted.
+        # Two at a time, the second perhaps none: fewer trip counts differ, and are mispredicted.
         more = bits & (bits - 1)
         i, j = simd.lowest_bit(bits), simd.lowest_bit(more | NO_RAY)
         bits = more & (more - 1)
         r, s = ray(memory, group + i), ray(memory, group + j)
-        first, last = enter_children(nodes, at, numbers_of(lanes, r), blocks.end(lanes, r), both)
+        first, last = enter_children(nodes, at, numbers_of(lanes, r), blocks.end(lanes, r), places)
         entered = entered | simd.select(first <= last, simd.splat(I4(bit(memory, i)), WIDTH), none)
-        first, last = enter_children(nodes, at, numbers_of(lanes, s), blocks.end(lanes, s), both)
+        first, last = enter_children(nodes, at, numbers_of(lanes, s), blocks.end(lanes, s), places)
         entered = entered | simd.select(first <= last, simd.splat(I4(bit(memory, j)), WIDTH), none)
     return entered
 
@@ -296,8 +296,8 @@ def _form_groups(block, memory, active, count):
     return groups
 
 
-# The visit of a leaf, by the class of the scratch: in a tree or a BLAS, or in the TLAS of a scene.
-LEAVES: dict[type, Callable[..., object]] = {}
+# Functions for `visit_leaves`, by the class of the scratch: of a tree or a BLAS, or of a TLAS.
+LEAF_VISITS: dict[type, Callable[..., object]] = {}
 
 
 @by_type(inline=True)
@@ -306,7 +306,7 @@ def visit_leaves(goal, tree, block, context_ref, scratch, first, last, waiting):
 
     `waiting` are the ends of the queues of groups at nodes and at leaves; it is returned updated.
     """
-    return LEAVES[scratch.instance_class]
+    return LEAF_VISITS[scratch.instance_class]
 
 
 def _test_leaves(goal, tree, block, context_ref, scratch, first, last, waiting):
@@ -323,7 +323,7 @@ def _test_leaves(goal, tree, block, context_ref, scratch, first, last, waiting):
     return waiting
 
 
-LEAVES[Streams] = _test_leaves
+LEAF_VISITS[Streams] = _test_leaves
 
 
 @kernel

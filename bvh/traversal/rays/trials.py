@@ -19,7 +19,7 @@ PERIOD, LONGEST_PERIOD = 8.0, 128.0
 # The fewest rays of a block that is measured.
 ENOUGH = BLOCK // 4
 
-# A measure is eight doubles. LEFT: blocks until the next trial. SINGLES and STREAMS: the cycles a
+# A measure is eight doubles. LEFT: blocks until the next trial. SINGLES and STREAMS: cycles per
 # ray of each way, 0 before the first trial. TURN: the turns of the trial so far; TURNS at its end,
 # TURNS + 1 once the next trial has been scheduled. BETWEEN: blocks from the last trial to the next
 # one. FASTER: the way that was faster in the last trial.

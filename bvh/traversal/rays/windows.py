@@ -20,7 +20,7 @@ from bvh.traversal.rays.ray_batch import OrderPointers, numbers_from, read_lanes
 from bvh.traversal.rays.ray_setup import clip, inverse_of, octant_of
 from bvh.tree import frame as frames
 
-# Blocks of a window: at most; at most in a trial; the fewest for a trial.
+# Blocks of a window: the most; the most in a trial; the fewest that take part in trials.
 WINDOW, TRIED, SMALLEST = 64, 32, 8
 # Bits of a cell's number along an axis; cells along an axis; keys: octants times cells.
 CELL_BITS = 3
@@ -47,10 +47,10 @@ def new_window() -> Window:
 
 @inlined
 def _cell(p, low, high):
-    """Return the numbers, 0 to 7, of the cells along an axis of HALF coordinates in low..high.
+    """Return, for HALF coordinates in low..high, the numbers, 0 to 7, of their cells along an axis.
 
-    Their three bits are spread to bits 0, 3 and 6, so that three axes can be interleaved. A NaN may
-    be in any cell.
+    The three bits of a number are spread to bits 0, 3 and 6, so that three axes can be interleaved.
+    A NaN may be in any cell.
     """
     # Rounded to nearest, not down: the first cell is half as wide as others, the last 1.5 times.
     x = (p - low) * (CELLS / max(high - low, 2.0**-60))
@@ -93,8 +93,8 @@ def sort_window(rays, frame, window, begin, count):
         at = min(i, count - HALF)
         o, d, t_min, _ = read_lanes(rays, numbers_from(begin + at))
         simd.store(keys, at, _keys(frame, o, d, t_min))
-    # counts[k + 1] is the number of rays with key k; then counts[k] is that of smaller keys, which
-    # is where the rays with key k begin.
+    # counts[k + 1] becomes the number of rays with key k; then counts[k] the number of rays with
+    # smaller keys, which is the place where the rays with key k begin.
     for i in range(count):
         key = simd.peek(keys, i) + 1
         simd.poke(counts, key, simd.peek(counts, key) + 1)

@@ -116,7 +116,7 @@ def gather_hits(
         poke(state, SIZE, found)
         if found > pairs_capacity or (options.kept and filled + found > out_capacity):
             return
-        by_ray(ray_goal, block, size, pairs)
+        group_by_ray(ray_goal, block, size, pairs)
         if options.solved:
             finish_pairs(tree, rays, pairs.which, columns.prim_id, found, ray_goal.cull, columns)
         else:
@@ -136,7 +136,7 @@ def _pick(primitives, wanted, pairs, i, out, row):
     """Return how many different hits of ray i of a block pass the filter, up to `wanted.max_hits`.
 
     If `wanted.kept`, these are written to `out`, sorted by (t, id), from row `row` on. `pairs` has
-    the hits of the block, by ray, and is given their order.
+    the hits of the block by ray; `pairs.order` becomes their order.
     """
     hits, order, accept, data = pairs.columns, pairs.order, wanted.accept, wanted.data
     first, last = peek(pairs.starts, i), peek(pairs.starts, i + 1)
@@ -149,7 +149,7 @@ def _pick(primitives, wanted, pairs, i, out, row):
         h = peek(order, j)
         prim = np.int64(peek(hits.prim_id, h))
         if prim == before:
-            # The same face, from another leaf.
+            # The same primitive, from another leaf.
             continue
         before = prim
         t, u, v = peek(hits.t, h), peek(hits.u, h), peek(hits.v, h)
@@ -193,7 +193,7 @@ def _sort(t, prims, order, first, last):
 
 @by_type()
 def find_hits(tree, rays, scratch, count, goal):
-    """Find the hits of the rays `scratch.active[:count]` of a block; add them to the goal's lists.
+    """Find the hits of the rays `scratch.active[:count]` of a block, and record them in the goal.
 
     The goal is an `AllGoal` or a `FirstGoal`.
     """
@@ -212,7 +212,7 @@ def goal_count(goal, i):
     return lambda goal, i: peek(goal.nearest.counts, i)
 
 
-def _found_by_ray(goal, block, size, pairs):
+def _group_found(goal, block, size, pairs):
     """Write the hits that an `AllGoal` found for the `size` rays of a block to `pairs`, by ray."""
     found, starts = goal.found, pairs.starts
     # A counting sort: set `starts` to where the hits of each ray end, then fill downwards.
@@ -229,7 +229,7 @@ def _found_by_ray(goal, block, size, pairs):
         poke(pairs.columns.prim_id, row, peek(found.prims, j))
 
 
-def _nearest_by_ray(goal, block, size, pairs):
+def _group_nearest(goal, block, size, pairs):
     """Write the hits that a `FirstGoal` found for the `size` rays of a block to `pairs`, by ray."""
     nearest, row = goal.nearest, np.int64(0)
     for i in range(size):
@@ -242,9 +242,9 @@ def _nearest_by_ray(goal, block, size, pairs):
 
 
 @by_type()
-def by_ray(goal, block, size, pairs):
+def group_by_ray(goal, block, size, pairs):
     """Write the hits of a goal for the `size` rays of a block to `pairs`, ray by ray.
 
     Only `pairs.which`, `pairs.starts` and `pairs.columns.prim_id` are written.
     """
-    return _found_by_ray if goal.instance_class is AllGoal else _nearest_by_ray
+    return _group_found if goal.instance_class is AllGoal else _group_nearest
