@@ -67,7 +67,7 @@ def _test(task, code):
             return
     # Here there is no contact. A nearer pair also gives a better direction for bounds.
     if measured_pairs.lower_best(reals, high):
-        _direct(task, direction)
+        _set_direction(task, direction)
     # NaN: tested, but yet to be measured.
     measured_pairs.add_candidate(search, code, low, NAN)
     if peek(state, memory.COUNT) == memory.CAPACITY:
@@ -75,7 +75,7 @@ def _test(task, code):
 
 
 @inlined
-def _direct(task, direction):
+def _set_direction(task, direction):
     """Set the direction on which both sides are projected, in float64 and in float32.
 
     `direction` is a vector from the second side to the first, of any length.
@@ -224,7 +224,7 @@ def _begin(task, limit, hint):
     # The limit, and what the rounding of a distance may add: 2 units in the last place, or 1e-322.
     poke(reals, memory.BEST, limit * (1.0 + 2.0**-50) + 1e-322)
     # Begin with the direction between the centres, which are the shifts T of both maps.
-    _direct(task, minus(vector(side, SHIFT // 3), vector(side2, SHIFT // 3)))
+    _set_direction(task, minus(vector(side, SHIFT // 3), vector(side2, SHIFT // 3)))
     for word in (memory.COUNT, memory.DECIDED, memory.LEFT, memory.LOWERED):
         poke(state, word, np.int64(0))
     poke(state, memory.CONTACT, np.int64(memory.NO_PAIR))

@@ -69,7 +69,7 @@ def _in_frame(group, floats):
 
 
 @inlined
-def _beyond(g, reach, inverse, p, q, r):
+def _squared_gaps(g, reach, inverse, p, q, r):
     """Return squared gaps along g between triangles and a box, 0 where they overlap.
 
     p, q, r are the triangles' corners less the box's centre, `reach` is the largest product of g
@@ -89,13 +89,13 @@ def _keys_of_box(corners, n, inverse, box):
     """
     (c, h0, h1, h2), reaches, inverses = box
     p, q, r = minus(corners[0], c), minus(corners[1], c), minus(corners[2], c)
-    keys = _beyond(h0, reaches[0], inverses[0], p, q, r)
-    keys = greater(keys, _beyond(h1, reaches[1], inverses[1], p, q, r))
-    keys = greater(keys, _beyond(h2, reaches[2], inverses[2], p, q, r))
+    keys = _squared_gaps(h0, reaches[0], inverses[0], p, q, r)
+    keys = greater(keys, _squared_gaps(h1, reaches[1], inverses[1], p, q, r))
+    keys = greater(keys, _squared_gaps(h2, reaches[2], inverses[2], p, q, r))
     # The reach of the box along n.
     wide = abs(dot(n, h0)) + abs(dot(n, h1)) + abs(dot(n, h2))
     # For a degenerate triangle n may be far from a normal, but any direction gives a bound.
-    return greater(keys, _beyond(n, wide, inverse, p, q, r))
+    return greater(keys, _squared_gaps(n, wide, inverse, p, q, r))
 
 
 @inlined
@@ -202,7 +202,7 @@ def _put_corners(rows, row, corners):
 
 
 @inlined
-def _lower(task, squares, mask):
+def _lower_best(task, squares, mask):
     """Lower BEST, the upper bound of the distance, if two points of faces are nearer.
 
     `squares` are squared distances of points in the frame of the pair; only the lanes of `mask`
@@ -305,7 +305,7 @@ def collect_faces(task, code, box, code2, box2):
                 keys = greater(keys, more)
                 mask = mask & ~near_pairs.far(keys, bound)
                 if contact == memory.NO_PAIR:
-                    _lower(task, square, mask)
+                    _lower_best(task, square, mask)
                     reach, bound = reach_of(search.reals), bound_of(task, memory.FACE_MARGIN)
                     mask = mask & ~near_pairs.far(keys, bound)
                 left, pair = mask_bits(mask), name + name2 + step2 * k

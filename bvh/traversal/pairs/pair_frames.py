@@ -134,7 +134,7 @@ def _turned(numbers, at, v):
 
 
 @inlined
-def _sized(side, at, p):
+def _sizes_after(side, at, p):
     """Return bounds of absolute coordinates after the map at side[at], from the bounds p before."""
     a, b, c = row_of(side, at), row_of(side, at + 4), row_of(side, at + 8)
     return (
@@ -161,7 +161,7 @@ _middle = inlined(
 def _extent(tree, side):
     """Return bounds (x, y, z) of a side's absolute coordinates after its map, before its matrix."""
     far = frames.farthest(tree.frame)
-    return _sized(side, MAP, (far, far, far))
+    return _sizes_after(side, MAP, (far, far, far))
 
 
 @kernel
@@ -187,11 +187,11 @@ def _set_side(tree, side, c, k, by_inverse, size, rounded):
     float32. In the common frame `size` and `rounded` are 0.
     """
     s, bound = power_of_two(k), frames.bound(tree.frame)
-    at, (x, y, z) = _middle(tree, side), _sized(side, MATRIX, _extent(tree, side))
+    at, (x, y, z) = _middle(tree, side), _sizes_after(side, MATRIX, _extent(tree, side))
     size = x + size[0], y + size[1], z + size[2]
     x, y, z = _column(side, 0), _column(side, 1), _column(side, 2)
     if by_inverse:
-        at, size = _applied(side, INVERSE, at), _sized(side, INVERSE, size)
+        at, size = _applied(side, INVERSE, at), _sizes_after(side, INVERSE, size)
         x, y, z = _turned(side, INVERSE, x), _turned(side, INVERSE, y), _turned(side, INVERSE, z)
     at = minus(scaled(at, s), scaled(c, s))
     # x is in units of the tree's frame, 2**-exponent in the world.
