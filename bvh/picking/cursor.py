@@ -55,7 +55,7 @@ def pick(
     # Types are compared first: checks of the usual arguments take longer than the ray.
     if type(camera) is not Camera:
         check_camera(camera)
-    if not (type(radius) is float and radius == 0.0) and in_pixels(radius) > 0.0:
+    if not (type(radius) is float and radius == 0.0) and checked_radius(radius) > 0.0:
         return _pick_near(PlacedTrees.of(source), camera, x, y, radius, options)
     ray = camera.cursor_ray(x, y)
     # `hit` is (t, prim_id, u, v, front), in a scene also the leaf.
@@ -71,7 +71,7 @@ def pick(
     return Pick(hit, source, source._flattened, camera, x, y, ray)
 
 
-def in_pixels(radius: float) -> float:
+def checked_radius(radius: float) -> float:
     """Return `radius`, in pixels, as a float; ValueError unless it is finite and at least 0."""
     if reals("radius", radius).shape != () or not 0.0 <= radius < math.inf:
         raise ValueError(f"radius must be a finite number of at least 0, got {radius}")
@@ -94,7 +94,7 @@ def _pick_near(
     if not (math.isfinite(x) and math.isfinite(y)):
         return None
     planes = camera.frustum(x - reach, y - reach, x + reach, y + reach)
-    candidates: list[Candidate] = [(hit, 0.0, None) for hit in rows_of(hits, 1)]
+    candidates: list[Candidate] = [(hit, 0.0, None) for hit in hit_tuples(hits, 1)]
     if candidates:
         # Exclude faces behind the nearest hit, by a plane of equal depth. Its normal is the
         # gradient of depth, to which slanting parallel rays are not parallel.
@@ -106,7 +106,7 @@ def _pick_near(
     # Instances that the cursor's ray hits have no other candidate.
     rows = rows[~np.isin(placed.instance_id[rows], placed.instance_id[leaves_of(hits)])]
     if len(rows):
-        candidates += _nearby(visited, planes, rows.tolist(), x, y, reach)
+        candidates += _nearest_visible(visited, planes, rows.tolist(), x, y, reach)
     if not candidates:
         return None
     # The nearest, by t; then the lowest leaf and prim_id. `Hit` is (t, prim_id, u, v, front, leaf).
@@ -117,13 +117,13 @@ def _pick_near(
     return Pick(hit, placed.source, placed.table, camera, x, y, ray, distance, point)
 
 
-def rows_of(hits: AllHits, most: int | None = None) -> list[Hit]:
+def hit_tuples(hits: AllHits, most: int | None = None) -> list[Hit]:
     """Return the hits of one ray as tuples `Hit`, nearest first: all, or only the first `most`."""
     columns = hits.t, hits.prim_id, hits.u, hits.v, hits.front, leaves_of(hits)
     return list(zip(*(column[:most].tolist() for column in columns), strict=True))
 
 
-def _nearby(
+def _nearest_visible(
     visited: VisitedTrees, planes: Floats, rows: list[int], x: float, y: float, reach: float
 ) -> list[Candidate]:
     """Return for each instance its visible point nearest to a cursor, if within `reach` pixels.
@@ -170,7 +170,7 @@ def _faces_near(
         if not isinstance(faces.tree.arrays.primitives, HOLLOW):
             flat.append(row)
             continue
-        rounds, ids = faces.round_ones(matrix, planes)
+        rounds, ids = faces.rounds_in(matrix, planes)
         triangles, owners = nearest_outlines(visited.camera, rounds, x, y)
         found.append((triangles, ids[owners], np.full(len(owners), row)))
     if flat:

@@ -23,8 +23,8 @@ from bvh.picking.placed_trees import (
     PlacedTrees,
     TreeFaces,
     VisitedTrees,
+    compacted,
     joined,
-    part_of,
 )
 from bvh.picking.projected import OwnedTriangles, outlines_of, transformed
 from bvh.picking.region import Region, SelectedPart
@@ -118,7 +118,7 @@ class SelectedTrees(VisitedTrees):
         if self._round_region is None:
             self._round_region = RoundRegion(self.camera, region, options.want_inside, threads)
         # Rows of `rounds` are both ends of an axis, three numbers each, and a radius.
-        rounds, ids = leaf.round_ones(matrix, region.planes)
+        rounds, ids = leaf.rounds_in(matrix, region.planes)
         finite = np.isfinite(rounds).all(axis=1)
         rounds, ids = rounds[finite], ids[finite]
         solid = rounds[:, 6] > 0.0
@@ -173,7 +173,7 @@ class SelectedTrees(VisitedTrees):
         left = [row for row, flags in found.items() if not flags.all()]
         batch = np.cumsum([len(parts[row].ids) for row in left], dtype=np.int64) // BATCH
         for rows in np.split(left, np.flatnonzero(np.diff(batch)) + 1) if left else ():
-            self._look_closely(region, parts, found, rows.tolist())
+            self._mark_by_own_rays(region, parts, found, rows.tolist())
         return {row: part._replace(ids=part.ids[found[row]])
                 for row, part in parts.items() if found[row].any()}  # fmt: skip
 
@@ -212,7 +212,7 @@ class SelectedTrees(VisitedTrees):
             found[first : first + BATCH] = np.where(prims >= 0, _codes(leaves, prims), -1)
         return found
 
-    def _look_closely(
+    def _mark_by_own_rays(
         self, region: Region, parts: dict[int, SelectedPart], found: dict[int, Flags],
         rows: list[int],
     ) -> None:  # fmt: skip
@@ -221,7 +221,7 @@ class SelectedTrees(VisitedTrees):
         `found` has for each leaf which faces of its part are visible; `rows` are the leaves whose
         unmarked faces are tested.
         """
-        surfaces = [self._transformed(row, parts[row].ids[~found[row]]) for row in rows]
+        surfaces = [self._world_triangles(row, parts[row].ids[~found[row]]) for row in rows]
         triangles, prims, leaves = joined(rows, surfaces)
         codes = _codes(leaves, prims)
         seen = np.zeros(len(codes), np.bool_)
@@ -289,7 +289,7 @@ class SelectedTrees(VisitedTrees):
             seen[hidden] = (corners == points[hidden][:, None]).all(axis=2).any(axis=1)
         return seen
 
-    def _transformed(self, row: int, prims: Ints) -> OwnedTriangles:
+    def _world_triangles(self, row: int, prims: Ints) -> OwnedTriangles:
         """Return the triangles of the primitives `prims` of leaf `row`, in world coordinates."""
         leaf, matrix = self.leaf(row)
         if isinstance(leaf.tree.arrays.primitives, HOLLOW):
@@ -301,7 +301,7 @@ class SelectedTrees(VisitedTrees):
             chosen = np.isin(owners, prims)
             some = OwnedTriangles(points, faces[chosen], owners[chosen])
         # Transform only the points that these triangles use.
-        return transformed(part_of(some)[0], matrix)
+        return transformed(compacted(some)[0], matrix)
 
     def _corners(self, rows: Ints, prims: Ints) -> Floats:
         """Return the world corners of n primitives, (n, 8, 3); NaN after the three of a triangle.

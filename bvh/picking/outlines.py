@@ -97,7 +97,7 @@ def locate(outline, v):
 
 
 @kernel
-def _in_plane(p, q, a, b):
+def _meets_on_line(p, q, a, b):
     """Return whether the segment p, q meets the image of the edge a, b, all on one line."""
     # Two intervals of a line intersect if one contains an end of the other. Only p and q are
     # known to be in front of the eye.
@@ -108,8 +108,8 @@ def _in_plane(p, q, a, b):
     order = _order_along(p, q, axis)
     for v in (a, b):
         # A corner at the eye itself has no image.
-        nothing = v[0] == 0.0 and v[1] == 0.0 and v[2] == 0.0
-        if not nothing and _between(p, q, v, order, axis):
+        at_eye = v[0] == 0.0 and v[1] == 0.0 and v[2] == 0.0
+        if not at_eye and _between(p, q, v, order, axis):
             return True
     order = _order_along(a, b, axis)
     return order != 0 and (_between(a, b, p, order, axis) or _between(a, b, q, order, axis))
@@ -140,7 +140,7 @@ def _crosses(p, q, a, b, sa, sb, sp, sq):
     sa, sb are the signs of det[p, q, a], det[p, q, b]; sp, sq of det[a, b, p], det[a, b, q].
     """
     if sp == 0 and sq == 0:
-        return sa == 0 and sb == 0 and _in_plane(p, q, a, b)
+        return sa == 0 and sb == 0 and _meets_on_line(p, q, a, b)
     # det[a, b, q] p - det[a, b, p] q = det[p, q, a] b - det[p, q, b] a. This vector is in the cones
     # over p, q and over a, b if the four coefficients are all >= 0, or all <= 0.
     if sa >= 0 and sb <= 0 and sq >= 0 and sp <= 0:
@@ -162,7 +162,7 @@ def _box(a, b, c):
 
 
 @inlined
-def _beside(p, q, box):
+def _beyond_one_side(p, q, box):
     """Return whether both ends of a segment are beyond one side of a box (x0, y0, x1, y1)."""
     x0, y0, x1, y1 = box
     return (
@@ -203,7 +203,7 @@ def _outline_meets(outline, a, b, c):
     p = outline_point(outline, len(outline) - 1)
     for i in range(len(outline)):
         q = outline_point(outline, i)
-        if not (in_front and _beside(p, q, box)) and _segment_meets(p, q, a, b, c, sign):
+        if not (in_front and _beyond_one_side(p, q, box)) and _segment_meets(p, q, a, b, c, sign):
             return True
         p = q
     return False
@@ -230,7 +230,8 @@ def _enters(p, q, a, b, c, sign):
 def _judge_inside(outline, deep, a, b, c):
     """Return MEET if a triangle is certainly inside the region of an outline, else UNSURE.
 
-    All corners are known to be in the region; `deep` tells whether one is in its interior.
+    The triangle is in front of the eye, and all of its corners are in the region; `deep` tells
+    whether one of them is in the interior.
     """
     stay_outlined()
     box = _box(a, b, c)
@@ -238,7 +239,7 @@ def _judge_inside(outline, deep, a, b, c):
     p = outline_point(outline, len(outline) - 1)
     for i in range(len(outline)):
         q = outline_point(outline, i)
-        if not _beside(p, q, box):
+        if not _beyond_one_side(p, q, box):
             # Not APART: where an outline runs along itself, both sides may be in the region.
             if sign == 0 or _enters(p, q, a, b, c, sign):
                 return UNSURE
@@ -309,8 +310,8 @@ def judge_points(outline, points, first, last, locations):
 def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[float]]) -> bool:
     """Return whether all of a triangle is in the region of an outline, in rational numbers.
 
-    `outline` (n, 2) and `triangle` (3, 2 or more) are in pixels. The function decides triangles
-    that are UNSURE, mostly at lassos that touch themselves or run back along themselves.
+    `outline` (n, 2) and `triangle` (3, 2 or more) are in pixels. `judge_triangles` leaves to this
+    function triangles that are UNSURE, mostly in lassos that touch or run along themselves.
     """
     rows, _ = scaled([point[:2] for point in (*outline, *triangle)])
     *around, a, b, c = [(x, y, 1) for x, y in rows]

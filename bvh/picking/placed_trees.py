@@ -1,4 +1,4 @@
-"""Trees in place, of a scene or one alone: what picking sees of them, and finds in a frustum.
+"""Trees in place, of a scene or one alone, and which of their faces may be in a frustum.
 
 A frustum is planes (k, 4), nonnegative inside, as `Camera.frustum` returns them.
 """
@@ -140,27 +140,28 @@ class TreeFaces:
         """Ids, ascending, of the primitives in `surface`, or of all finite spheres or capsules."""
         shapes = self.tree.arrays.primitives
         if not isinstance(shapes, HOLLOW):
-            return marked(self.surface.owners, len(self.tree))
+            return distinct(self.surface.owners, len(self.tree))
         # The third result of `Shape.bounds` is which shapes are valid.
         return np.flatnonzero(shape_of(shapes).bounds(shapes.points)[2]).astype(np.int32)
 
     def vertices(self) -> Ids:
         """Return the ids of the vertices that have a face, ascending."""
         self.tree._must_hold("a selection of vertices", Triangles)
-        return marked(self.surface.faces, len(self.surface.points))
+        return distinct(self.surface.faces, len(self.surface.points))
 
     def candidates(self, matrix: Floats, planes: Floats) -> tuple[OwnedTriangles, Ids]:
         """Return the triangles that may be in a frustum, and the vertex id of each of their points.
 
         The triangles are in the tree's coordinates; `matrix` (3, 4) maps them to the world, and
-        `planes` (k, 4) are the frustum's. For shapes, points are corners, and ids only count them.
+        `planes` (k, 4) are the frustum's. For shapes, the points are corners of boxes, whose ids
+        are their indices.
         """
         tree = self.tree
         is_mesh = isinstance(tree.arrays.primitives, Triangles)
         ids = self.reaching(matrix, planes) if is_mesh else None
         if ids is None or len(ids) == len(tree):
             return self.surface, np.arange(len(self.surface.points), dtype=np.int32)
-        return part_of(OwnedTriangles(tree.vertices, tree.faces[ids], ids))
+        return compacted(OwnedTriangles(tree.vertices, tree.faces[ids], ids))
 
     def reaching(self, matrix: Floats, planes: Floats) -> Ids | None:
         """Return the ids of primitives that may be in a frustum; None if all may be.
@@ -181,14 +182,14 @@ class TreeFaces:
             return None
         return np.asarray(tree.overlap_frustum(local, mask=self._mask).prim_id, np.int32)
 
-    def round_ones(self, matrix: Floats, planes: Floats) -> tuple[Floats, Ids]:
+    def rounds_in(self, matrix: Floats, planes: Floats) -> tuple[Floats, Ids]:
         """Return the spheres or capsules that may be in a frustum, and their ids, (n,).
 
         Rows (n, 7) are both ends of an axis, equal for a sphere, and a radius, in the world.
         `matrix` (3, 4) maps the tree to the world, `planes` (k, 4) are those of the frustum.
         """
-        some = self.reaching(matrix, planes)
-        ids = self.owners if some is None else some
+        found = self.reaching(matrix, planes)
+        ids = self.owners if found is None else found
         rounds = self.moved_rounds(matrix, ids)
         p, q, radii = rounds[:, :3], rounds[:, 3:6], rounds[:, 6:]
         normals, offsets = planes[:, :3], planes[:, 3]
@@ -218,15 +219,16 @@ class VisitedTrees:
 
     def __init__(self, placed: PlacedTrees, camera: Camera, options: PickOptions) -> None:
         self.placed, self.camera, self.options = placed, camera, options
-        self._visited: dict[int, TreeFaces] = {}
+        self._faces: dict[int, TreeFaces] = {}
         self._bits = one_mask(options.mask) & ALL_BITS
         # Which leaves share a bit with the mask, (n,).
         self.shown = (placed.masks & np.uint32(self._bits)) != 0
 
     def near(self, planes: Floats) -> tuple[NDArray[np.int64], Flags]:
-        """Return (rows, inside): the rows (m,) of leaves that may be in a frustum, planes (k, 4).
+        """Return (rows, inside): the leaves that may be in a frustum, and which are surely inside.
 
-        `inside`, (m,), tells of each of these leaves whether surely all of it is in the frustum.
+        Both are (m,): rows of leaves, and whether all of each of them is surely in the frustum,
+        which is given by planes (k, 4).
         """
         placed = self.placed
         if len(placed.masks) == 0:
@@ -240,9 +242,9 @@ class VisitedTrees:
     def leaf(self, row: int) -> tuple[TreeFaces, Floats]:
         """Return the faces of a leaf in its tree's coordinates, and its map (3, 4)."""
         tree = int(self.placed.tree_of[row])
-        if tree not in self._visited:
-            self._visited[tree] = TreeFaces(self.placed.trees[tree], self._bits)
-        return self._visited[tree], self.placed.matrices[row]
+        if tree not in self._faces:
+            self._faces[tree] = TreeFaces(self.placed.trees[tree], self._bits)
+        return self._faces[tree], self.placed.matrices[row]
 
     def faces_in(self, planes: Floats, rows: list[int]) -> tuple[Floats, Ids, Ints]:
         """Return the triangles (n, 3, 3) of leaves `rows` that may be in a frustum, in the world.
@@ -287,15 +289,15 @@ def joined(rows: list[int], surfaces: list[OwnedTriangles]) -> tuple[Floats, Ids
     return triangles, prims, np.repeat(rows, [len(some.faces) for some in surfaces])
 
 
-def part_of(surface: OwnedTriangles) -> tuple[OwnedTriangles, Ids]:
-    """Return a surface without unused points, and the index that each point left had before."""
-    used = marked(surface.faces, len(surface.points))
+def compacted(surface: OwnedTriangles) -> tuple[OwnedTriangles, Ids]:
+    """Return a surface without its unused points, and the former indices of the others."""
+    used = distinct(surface.faces, len(surface.points))
     new_index = np.empty(len(surface.points), np.int32)
     new_index[used] = np.arange(len(used), dtype=np.int32)
     return OwnedTriangles(surface.points[used], new_index[surface.faces], surface.owners), used
 
 
-def marked(ids: Ints, count: int) -> Ids:
+def distinct(ids: Ints, count: int) -> Ids:
     """Return the distinct numbers in `ids`, all below `count`, ascending."""
     marks = np.zeros(count, np.bool_)
     marks[ids.ravel()] = True

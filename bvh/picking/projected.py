@@ -69,7 +69,7 @@ def surface_of(tree: TreeBase) -> OwnedTriangles:
 
 
 def outlines_of(primitives: Primitives, ids: NDArray[np.integer]) -> Floats:
-    """Return the corners of boxes around shapes, in the tree's coordinates, shape (n, 8, 3)."""
+    """Return the corners (n, 8, 3) of boxes around the shapes `ids`, in the tree's coordinates."""
     return shape_of(primitives).outline(primitives.points[ids])
 
 
@@ -192,7 +192,7 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
     Triangles without area are segments or points.
     """
     # All is in float64, without bounds of errors: distances in pixels only select one of several
-    # things that can be seen. `local` has corners in the axes of the camera, the third the depth.
+    # visible points. `local` has corners in the axes of the camera, of which the third is depth.
     count = len(triangles)
     with np.errstate(invalid="ignore", over="ignore"):
         local = (triangles - camera.eye) @ camera.gradients.T
@@ -228,9 +228,10 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
 
 
 def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPoints:
-    """Return the point nearest to a cursor of each of n triangles, (n, 3, 6), between near and far.
+    """Return the point of each of n triangles (n, 3, 6) that is nearest to a cursor at (x, y).
 
-    A corner is a point in the axes of the camera, and its weights in the triangle that was clipped.
+    All of a triangle is between near and far. A corner is a point in the axes of the camera, and
+    its weights in the triangle that was clipped.
     """
     local, depth = np.ascontiguousarray(triangles[:, :, :3]), triangles[:, :, 2]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -242,10 +243,10 @@ def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPo
             inverse = shares / depth
             shares = inverse / inverse.sum(axis=1, keepdims=True)
         distance = np.where(np.isfinite(distance), distance, np.inf)
-    picture = np.einsum("nk,nkj->nj", shares, local)
-    pixel = picture[:, :2] / picture[:, 2:] if camera.perspective else picture[:, :2]
+    points = np.einsum("nk,nkj->nj", shares, local)
+    pixel = points[:, :2] / points[:, 2:] if camera.perspective else points[:, :2]
     weights = np.einsum("nk,nkj->nj", shares, np.ascontiguousarray(triangles[:, :, 3:]))
-    return NearestPoints(distance, pixel + camera.centre, picture[:, 2], weights)
+    return NearestPoints(distance, pixel + camera.centre, points[:, 2], weights)
 
 
 def _nearest_shares(corners: Floats) -> tuple[Floats, Floats]:

@@ -9,7 +9,7 @@ from bvh.camera.camera import Camera, check_camera
 from bvh.camera.matrices import sides_of
 from bvh.geometry.transforms import moved
 from bvh.picking.outlines import BORDER, MEET, UNSURE, encloses, judge_points, judge_triangles
-from bvh.picking.placed_trees import Floats, PickOptions, TreeFaces, marked
+from bvh.picking.placed_trees import Floats, PickOptions, TreeFaces, distinct
 from bvh.picking.projected import OwnedTriangles, project_points, project_triangles, transformed
 from bvh.runtime.arguments import kernel_input, rows
 from bvh.runtime.threads import share
@@ -65,9 +65,9 @@ def _region(camera: Camera, outline: Floats, convex: bool) -> Region:
 
 
 def locate_points(region: Region, points: Floats, threads: int = 1) -> NDArray[np.int8]:
-    """Return for each homogeneous point (n, 3) of the picture where in a region it is, (n,).
+    """Return the location, (n,), of homogeneous points (n, 3) of the picture in a region.
 
-    The location is OUTSIDE, BORDER or INTERIOR.
+    A location is OUTSIDE, BORDER or INTERIOR.
     """
     locations, points = np.empty(len(points), np.int8), kernel_input(points)
 
@@ -103,8 +103,8 @@ def select_faces(
     found = surface.owners[selected]
     count = int(surface.owners.max(initial=-1)) + 1
     if not want_inside:
-        return marked(found, count)
-    # A box is inside if all of its triangles are.
+        return distinct(found, count)
+    # A primitive is inside if all of its triangles are: one of a face, twelve of a box.
     inside = np.bincount(found, minlength=count)
     full = (inside == np.bincount(surface.owners, minlength=count)) & (inside > 0)
     return np.flatnonzero(full).astype(np.int32)

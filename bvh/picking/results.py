@@ -50,7 +50,7 @@ class NearEdge(NamedTuple):
     distance: float  # from the cursor, in pixels
 
 
-def _column(k: int, kind: Callable[[Any], T]) -> T:
+def _hit_item(k: int, kind: Callable[[Any], T]) -> T:
     """Return a property of `Pick`: item k of its hit, converted to the type `kind`.
 
     Type checkers see a value of that type instead of the property.
@@ -126,12 +126,12 @@ class Pick:
     _point: Floats | None = None
     _cache: dict[str, Any] | None = field(default=None, init=False)
 
-    t = _column(0, float)
-    prim_id = _column(1, int)
-    u = _column(2, float)
-    v = _column(3, float)
-    front = _column(4, bool)
-    leaf = _column(5, int)
+    t = _hit_item(0, float)
+    prim_id = _hit_item(1, int)
+    u = _hit_item(2, float)
+    v = _hit_item(3, float)
+    front = _hit_item(4, bool)
+    leaf = _hit_item(5, int)
 
     @property
     def screen_distance(self) -> float:
@@ -348,7 +348,7 @@ class Selection:
     names : tuple of str or None, length k
         Name of the innermost named instance of each leaf.
     ids : ndarray of int32, shape (m,)
-        Ids of faces, boxes or vertices, ascending in each row; none for ``what="instances"``.
+        Ids of primitives or vertices, ascending in each row; none for ``what="instances"``.
     offsets : ndarray of int64, shape (k + 1,)
         Where the ids of each row begin, and m.
 

@@ -2,9 +2,9 @@
 
 A point of space is in a region if its exact image by the camera's gradients is, and its depth
 between near and far. What rays through a convex region reach is a polytope. A lasso has one for
-each edge: a flat wedge, which a convex solid meets if it meets what the wedge cuts off on either
-side. A solid that meets no wedge lies where any point of it does. Its surface is met too, but for
-ranges of depth with a far plane within it.
+each edge: a flat wedge, which a convex solid meets if it meets the polytopes on both of its sides.
+A solid that meets no wedge lies where any point of it does. A region that meets a solid also meets
+its surface, unless the solid contains the region, which then ends at near and far planes.
 
 Planes are exact, in integers. Kernels have them with each coefficient rounded once, which their
 error bounds contain; where these do not decide, `rational_surfaces` does.
@@ -60,7 +60,7 @@ def _judge(p, q, radius, planes, first, last, flat):
             return APART
     if not flat:
         return surface_and_planes(p, q, radius, planes, first, last)
-    # A convex solid that meets both halves of space in the other planes meets the part between.
+    # A convex solid that meets the polytopes on both sides of the flat piece meets the piece.
     above = surface_and_planes(p, q, radius, planes, first, last - 1)
     if above == APART:
         return APART

@@ -4,7 +4,7 @@ The image of a ball in front of the eye is an ellipse, that of a capsule the con
 line of the picture that touches the image of a ball is the image of a plane that touches the ball,
 through the eye or along the rays: a quadratic equation for its distance from the cursor. Of the
 lines with the image on their far side, that of the greatest distance touches the image at its
-nearest point. What a near or far plane cuts, or reaches behind the eye, is replaced by triangles.
+nearest point. Shapes that a near or far plane cuts, or the plane of the eye, become triangles.
 """
 
 import numpy as np
@@ -30,8 +30,8 @@ def nearest_outlines(
     """Return triangles (n, 3, 3) that contain the visible point of each shape nearest to (x, y).
 
     `rounds` (m, 7) are spheres or capsules: both ends of an axis and a radius. The second result,
-    (n,), is the row of each triangle's shape. A shape that neither the near nor the far plane cuts
-    has one triangle, a segment; others have triangles all over their surface.
+    (n,), is the row of each triangle's shape. A shape between the near and the far plane has one
+    triangle, a segment; one that these cut has triangles all over its surface; others have none.
     """
     depth = (rounds[:, :6].reshape(-1, 2, 3) - camera.eye) @ camera.gradients[2]
     reach = rounds[:, 6] * np.linalg.norm(camera.gradients[2])
@@ -42,7 +42,7 @@ def nearest_outlines(
         limit = np.maximum(limit, np.maximum(NEAREST * high, 2.0**-1000))
     is_whole = (low >= limit) & (high <= camera.far)
     whole = np.flatnonzero(is_whole)
-    pieces = [_touching(camera, rounds[whole], x, y)]
+    pieces = [_tangent_segments(camera, rounds[whole], x, y)]
     owners = [whole]
     for k in np.flatnonzero((high >= limit) & (low <= camera.far) & ~is_whole).tolist():
         pieces.append(_faces_of(rounds[k]))
@@ -50,11 +50,11 @@ def nearest_outlines(
     return np.concatenate(pieces), np.concatenate(owners)
 
 
-def _touching(camera: Camera, rounds: Floats, x: float, y: float) -> Floats:
+def _tangent_segments(camera: Camera, rounds: Floats, x: float, y: float) -> Floats:
     """Return for each shape a segment that contains its visible point nearest to a cursor.
 
-    Segments are triangles, (m, 3, 3), that repeat the second end. A line of the picture, seen as a
-    plane, touches the balls around both ends of the axis at the ends of the segment.
+    Segments are triangles, (m, 3, 3), that repeat the second end. Each end of a segment is where
+    the plane of a line of the picture touches the ball around one end of the axis.
     """
     ends = rounds[:, :6].reshape(-1, 2, 3) - camera.eye
     radii, cursor = rounds[:, 6], np.array([x, y]) - camera.centre
@@ -63,15 +63,15 @@ def _touching(camera: Camera, rounds: Floats, x: float, y: float) -> Floats:
         picture = picture / picture[:, :, 2:]
     middle = picture[:, :, :2].mean(axis=1) - cursor
     start = np.arctan2(middle[:, 1], middle[:, 0])[:, None]
-    turns = np.linspace(-0.5 * np.pi, 0.5 * np.pi, DIRECTIONS)[None]
+    offsets = np.linspace(-0.5 * np.pi, 0.5 * np.pi, DIRECTIONS)[None]
     # Seen from outside the image, the normal of the line is within a quarter turn of the direction
     # to the middle of the image. Of the lines that touch one ball each, the nearer one has both
     # balls on its far side. Its distance has one maximum over these angles: samples bracket the
     # maximum, golden sections narrow it.
-    angles = start + turns
+    angles = start + offsets
     distance = _distances(camera, ends, radii, cursor, angles)[0].min(axis=0)
     best = angles[np.arange(len(rounds)), distance.argmax(axis=1)][:, None]
-    step = float(turns[0, 1] - turns[0, 0])
+    step = float(offsets[0, 1] - offsets[0, 0])
     low, high = best - step, best + step
     for _ in range(STEPS):
         inner = np.hstack([high - GOLDEN * (high - low), low + GOLDEN * (high - low)])
@@ -115,7 +115,7 @@ def _distances(
 
 
 def _faces_of(row: Floats) -> Floats:
-    """Return triangles (n, 3, 3) with corners on a sphere or capsule: (axis ends, radius), (7,)."""
+    """Return triangles (n, 3, 3) with corners on a shape; `row` is both axis ends and a radius."""
     p, q, radius = row[:3], row[3:6], float(row[6])
     axis = q - p
     length = float(np.linalg.norm(axis))

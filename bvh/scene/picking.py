@@ -93,7 +93,7 @@ class Picking(SceneQueries):
         [False, True, False]
         """
         check_camera(camera)
-        if cursor.in_pixels(radius) > 0.0:
+        if cursor.checked_radius(radius) > 0.0:
             return partial(self.pick, camera, radius=radius, mask=mask)
         cast, ray_of = self.caster(mask=mask), camera.cursor_ray
         near, far = camera.near, camera.far
@@ -129,7 +129,7 @@ class Picking(SceneQueries):
         ray = camera.cursor_ray(x, y)
         hits = self.all_hits(ray[:3], ray[3:], camera.near, camera.far, mask=mask)
         leaves = self._flattened
-        return [Pick(hit, self, leaves, camera, x, y, ray) for hit in cursor.rows_of(hits)]
+        return [Pick(hit, self, leaves, camera, x, y, ray) for hit in cursor.hit_tuples(hits)]
 
     def pick_rect(
         self, camera: Camera, x0: float, y0: float, x1: float, y1: float, *,

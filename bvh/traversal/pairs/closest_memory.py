@@ -1,4 +1,4 @@
-"""Memory of a search for the closest pair of two trees, and the tables of addresses it is given by.
+"""Memory of a search for the closest pair of two trees, and tables of the addresses of its arrays.
 
 Numba takes a quarter of a microsecond to unpack an array, so a query's forty arrays would take
 longer than a search: kernels are given the addresses of their data instead, as arrays of int64.
@@ -28,13 +28,13 @@ ROWS_SIZE = max(BOX_ROWS, GROUP_ROWS * (MAX_LEAF_ROWS + 1)) * WIDTH
 # Capacity for candidates, pairs of faces that may be the closest, which are measured later.
 CAPACITY = 512
 
-# The state: the query; the stack's height (-1 before its root); the number of candidates; the code
-# of the lowest pair that touches, or NO_PAIR; whether rational numbers have decided candidates; how
-# many pairs of faces of two leaves are collected, but not yet tested; the code of the pair whose
-# points are stored; whether lanes have lowered the bound since a pair was tested.
+# The state: the query's number; the stack's height (-1 before the query begins); the number of
+# candidates; the code of the lowest pair that touches, or NO_PAIR; whether rational numbers have
+# decided candidates; how many pairs of faces of two leaves are collected, but not yet tested; the
+# code of the pair whose points are stored; whether lanes lowered the bound since the last test.
 QUERY, HEIGHT, COUNT, CONTACT, DECIDED, LEFT, KEPT_PAIR, LOWERED, STATE_SIZE = range(9)
 # Reals: the upper bound of the distance, and the scale of the pair's frame; the limit of distances;
-# a distance of two vertices that pairs of faces share, NaN for none, and these two points; the
+# the distance of two vertices at which pairs of faces are nearest, NaN for none, and these two; the
 # stored points; the errors of lower bounds in the pair's frame, of boxes and of faces.
 BEST, SCALE, LIMIT, SHARED, VERTICES, POINTS = 0, 1, 2, 3, 4, 10
 BOX_MARGIN, FACE_MARGIN, REALS = 16, 17, 18
@@ -58,7 +58,7 @@ class ClosestSearch(NamedTuple):
     floats: NDArray[np.float32]  # of the first side (see `pair_frames.set_floats`)
     floats2: NDArray[np.float32]
     rows: NDArray[np.float32]  # boxes or triangles of the second side, triangles of the first
-    ends: NDArray[np.float64]  # products of these with the direction
+    ends: NDArray[np.float64]  # where boxes or triangles end along the direction
     masks: NDArray[np.int64]  # lanes of the second leaf's groups that are near enough
     spare: NDArray[np.float64]  # one vector of keys
     keys: NDArray[np.float64]  # squared distances of the pairs to be pushed, or tested
@@ -77,7 +77,7 @@ class SearchMemory(NamedTuple):
 
 
 class Closest(NamedTuple):
-    """The pairs found; where there is none: inf, NaN and -1."""
+    """The pairs found; a query without one has inf, NaN and -1."""
 
     distance: NDArray[np.float64]
     position: NDArray[np.float64]  # (n, 2, 3)
@@ -91,19 +91,19 @@ def new_search_memory() -> SearchMemory:
         stack=np.empty(PAIRS_STACK, np.int64), floats=np.zeros(FLOATS, np.float32),
         floats2=np.zeros(FLOATS, np.float32), rows=np.empty(ROWS_SIZE, np.float32),
         ends=np.empty(2 * MAX_LEAF_ROWS * WIDTH), masks=np.empty(MAX_LEAF_ROWS, np.int64),
-        spare=np.empty(WIDTH), keys=np.empty(MAX_KEYS + WIDTH),
-        names=np.empty(MAX_KEYS + WIDTH, np.int64), codes=np.empty(CAPACITY, np.int64),
+        spare=np.empty(WIDTH), keys=np.empty(MAX_KEYS),
+        names=np.empty(MAX_KEYS, np.int64), codes=np.empty(CAPACITY, np.int64),
         lows=np.empty(CAPACITY), highs=np.empty(CAPACITY), corners=np.empty((CAPACITY, 6, 3)),
     )  # fmt: skip
     return SearchMemory(search, addresses(*search))
 
 
-def _pointer(like):
-    """Return a function of (table, i): the address table[i] as a pointer to the type of `like`."""
+def _reader_of(like):
+    """Return a function of (table, i) that returns table[i] as a pointer to the type of `like`."""
     return inlined(lambda table, i: pointer_to(peek(table, i), like))
 
 
-_singles, _ints, _longs = map(_pointer, (tree_rows.F4, tree_rows.I4, tree_rows.I8))
+_singles, _ints, _longs = map(_reader_of, (tree_rows.F4, tree_rows.I4, tree_rows.I8))
 
 
 @inlined

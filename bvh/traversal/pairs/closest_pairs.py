@@ -67,7 +67,7 @@ def _test(task, code):
             return
     # Here there is no contact. A nearer pair also gives a better direction for bounds.
     if measured_pairs.lower_best(reals, high):
-        _direct(task, direction)
+        _set_direction(task, direction)
     # NaN: tested, but yet to be measured.
     measured_pairs.add_candidate(search, code, low, NAN)
     if peek(state, memory.COUNT) == memory.CAPACITY:
@@ -75,8 +75,8 @@ def _test(task, code):
 
 
 @inlined
-def _direct(task, direction):
-    """Set the direction along which both sides are measured, in float64 and in float32.
+def _set_direction(task, direction):
+    """Set the direction on which both sides are projected, in float64 and in float32.
 
     `direction` is a vector from the second side to the first, of any length.
     """
@@ -86,7 +86,7 @@ def _direct(task, direction):
 
 
 @inlined
-def _pair_at(task, i):
+def _code_at(task, i):
     """Return the code of the i-th collected pair: the first id times 2**32, plus the second.
 
     The pair's name has positions of faces, group * WIDTH + lane, in place of their ids.
@@ -100,7 +100,8 @@ def _pair_at(task, i):
 def _test_collected(task):
     """Test the collected pairs of faces, nearest bounds first, while there is room for candidates.
 
-    They are the first state[LEFT] items of search.keys and search.names; on return, those left.
+    They are the first state[LEFT] items of search.keys and search.names; on return, the items of
+    the pairs that are left.
     """
     # A pair that is surely apart becomes a candidate without a test, except the first one after
     # float32 lanes have lowered the bound (LOWERED): tests of further ones would lower the bound by
@@ -110,37 +111,37 @@ def _test_collected(task):
     state, keys, names = search.state, search.keys, search.names
     count = peek(state, memory.LEFT)
     while count > 0 and peek(state, memory.COUNT) < memory.CAPACITY:
-        # Choose the pair with the least key or, after a contact, the lowest code (before, `pair` is
+        # Choose the pair with the least key or, after a contact, the lowest code (before, `code` is
         # 0 for all). A pair that is too far by now, or comes after the contact, is dropped: the
         # last pair takes its place.
         bound, contact = near_pairs.bound_of(task, memory.FACE_MARGIN), peek(state, memory.CONTACT)
         chosen, least, lowest, i = np.int64(-1), INF, contact, np.int64(0)
         while i < count:
-            key, pair = peek(keys, i), np.int64(0)
+            key, code = peek(keys, i), np.int64(0)
             if contact != memory.NO_PAIR:
-                pair = _pair_at(task, i)
-            if key > bound or pair >= contact:
+                code = _code_at(task, i)
+            if key > bound or code >= contact:
                 count -= 1
                 poke(keys, i, peek(keys, count))
                 poke(names, i, peek(names, count))
                 continue
-            if chosen < 0 or pair < lowest or (pair == lowest and key < least):
-                chosen, least, lowest = i, key, pair
+            if chosen < 0 or code < lowest or (code == lowest and key < least):
+                chosen, least, lowest = i, key, code
             i += 1
         if chosen < 0:
             break
-        pair = _pair_at(task, chosen)
+        code = _code_at(task, chosen)
         count -= 1
         poke(keys, chosen, peek(keys, count))
         poke(names, chosen, peek(names, count))
         low = measured_pairs.lower_bound(search.reals, least)
         if low > 0.0 and peek(state, memory.LOWERED) == 0:
-            measured_pairs.add_candidate(search, pair, low, memory.UNTESTED)
+            measured_pairs.add_candidate(search, code, low, memory.UNTESTED)
             if peek(state, memory.COUNT) == memory.CAPACITY:
                 measured_pairs.measure_candidates(task)
         else:
             poke(state, memory.LOWERED, np.int64(0))
-            _test(task, pair)
+            _test(task, code)
     poke(state, memory.LEFT, count)
 
 
@@ -222,8 +223,8 @@ def _begin(task, limit, hint):
     poke(reals, memory.LIMIT, limit)
     # The limit, and what the rounding of a distance may add: 2 units in the last place, or 1e-322.
     poke(reals, memory.BEST, limit * (1.0 + 2.0**-50) + 1e-322)
-    # Begin with the direction between the centres, which are the shifts of both maps, (3,) each.
-    _direct(task, minus(vector(side, SHIFT // 3), vector(side2, SHIFT // 3)))
+    # Begin with the direction between the centres, which are the shifts T of both maps.
+    _set_direction(task, minus(vector(side, SHIFT // 3), vector(side2, SHIFT // 3)))
     for word in (memory.COUNT, memory.DECIDED, memory.LEFT, memory.LOWERED):
         poke(state, word, np.int64(0))
     poke(state, memory.CONTACT, np.int64(memory.NO_PAIR))
@@ -249,8 +250,8 @@ def _visit(search, task, top, pair):
     if from_bits(key) > near_pairs.bound_of(task, memory.BOX_MARGIN):
         return top
     if np.int64(peek(task.lowest, box)) > contact >> 32 and code != 0:
-        # All pairs below come after the contact: their first ids exceed its. The table of lowest
-        # ids does not have the root, of code 0.
+        # All pairs below come after the contact, as their first ids exceed that of the contact. The
+        # table of lowest ids does not have the root, of code 0.
         return top
     if code >= 0 or code2 >= 0:
         count = near_pairs.open_pair(task, code, box, code2, box2)
@@ -273,8 +274,8 @@ def _continue(task, steps):
     """Continue a query's search for `steps` visits of pairs; return how many steps are left."""
     search = task.search
     if peek(search.state, memory.DECIDED) != 0:
-        # Candidates had filled their memory; by rational numbers, the caller has left the best one,
-        # whose lower bound is its exact distance, rounded; or none.
+        # Candidates had filled their memory. The caller has compared them by rational numbers, and
+        # left none, or the best one, with its exact distance, rounded, as the lower bound.
         poke(search.state, memory.DECIDED, np.int64(0))
         if peek(search.state, memory.COUNT) > 0:
             measured_pairs.lower_best(search.reals, peek(search.lows, 0))
@@ -340,7 +341,7 @@ def _write(task, found, q, code, distance):
         poke(found.position, 6 * q + 3 + axis, y[axis])
 
 
-# Whether a query's search is not at its end.
+# Whether a query's search has pairs left to visit or to test.
 _has_more = inlined(lambda state: peek(state, memory.HEIGHT) > 0 or peek(state, memory.LEFT) > 0)
 
 

@@ -12,9 +12,9 @@ COMMON = 2.0**-52
 
 @kernel
 def _nearer(p, a, b, least, best):
-    """Return (distance, point) of the nearer to triangles a and b of two points, p and `best`.
+    """Return (distance, point) of that point, p or `best`, which is nearer to triangles a and b.
 
-    The distance of a point is the larger of those from a and from b; that of `best` is `least`.
+    A point's distance is the larger of its distances from a and from b: `least` for `best`.
     """
     stay_outlined()
     distance = max(nearest_on_triangle(p, *a)[0], nearest_on_triangle(p, *b)[0])
@@ -36,8 +36,8 @@ def common_point(a, b):
     f = power_of_two(-scale)
     a, b = all_scaled(a, f), all_scaled(b, f)
     least, best = INF, a[0]
-    # Attempt 0 tries the points where edges cross the planes of faces, which usually suffice;
-    # attempt 1 a nearest point of a, all vertices, and where the lines of edges meet planes.
+    # Attempt 0 tries the points where edges cross the planes of faces, which usually suffice.
+    # Attempt 1 tries a nearest point of a, all vertices, and where the lines of edges meet planes.
     for attempt in range(2):
         if attempt == 1:
             _, x, _, _ = nearest_features(a, b)

@@ -1,8 +1,8 @@
-"""Pairs of faces that are measured: the bound, points, shared vertices.
+"""Measurement of pairs of faces: the upper bound of the distance, nearest points, shared vertices.
 
-For `search`, its `state` and its `reals` see `closest_memory`. A vertex of a closed mesh is shared
-by six faces, so that where two meshes are nearest at vertices, 36 pairs of faces are at one
-distance. It is measured for one of them.
+For `search`, its `state` and its `reals` see `closest_memory`. About six faces of a mesh share a
+vertex, so that where two meshes are nearest at vertices, 36 pairs of faces are at one distance. It
+is measured for one of them.
 """
 
 import numpy as np
@@ -59,10 +59,10 @@ def nearest_at(a, b, v, w):
     False if in doubt. If True, `triangle_distance` returns their distance, and is sure of it.
     """
     # Edges p, q at v lead away from w, and edges r, s at w away from v, so that the distance grows
-    # along all of them. Two features (vertices, edges, faces) of which one contains neither v nor w
-    # are farther apart by at least 2**-31 of the distance. All others are found not to be nearer by
-    # signs of products of sines and cosines above 2**-20: at least 2**-60 of their terms, which
-    # double-doubles decide, with errors of 2**-98.
+    # along all of them. A pair of features (vertices, edges, faces), one of which contains neither
+    # v nor w, is farther apart than v and w, by at least 2**-31 of their distance. That no other
+    # pair is nearer follows from signs of products of sines and cosines above 2**-20: at least
+    # 2**-60 of their terms, which double-doubles decide, with errors of 2**-98.
     stay_outlined()
     i, j = _vertex_at(a, v), _vertex_at(b, w)
     g = minus(v, w)
@@ -82,7 +82,7 @@ def nearest_at(a, b, v, w):
 
 @inlined
 def lower_best(reals, distance):
-    """Lower BEST, the distance's upper bound, to `distance` if less; return whether it was."""
+    """Lower BEST, the distance's upper bound, to `distance` if that is less; return if it is."""
     # Distances are off by 2 units in the last place at most; 1e-322 covers denormal ones.
     distance = distance * (1.0 + 2.0**-50) + 1e-322
     lower = distance < peek(reals, memory.BEST)
@@ -185,8 +185,8 @@ def _nearest_first(search, count):
 def measure_candidates(task):
     """Measure all candidates; leave only those that may still be the closest pair.
 
-    Left are the candidates whose bounds differ and whose lower bound is at most BEST, and last the
-    nearest of those with equal bounds; of several nearest, the one with the lowest code.
+    A candidate whose bounds differ stays, unless the lower one exceeds BEST when its turn comes. Of
+    those with equal bounds only the nearest stays; of several nearest, that with the lowest code.
     """
     # `left` counts the candidates with unequal bounds, which stay at the front; the best of the
     # others is appended at the end.

@@ -138,16 +138,16 @@ def _open(task, top, code, box, code2, box2):
 
 @inlined
 def _straddling(tree, group, rows, at, margin):
-    """Return the lanes, as bits, of the triangles in a group whose planes another one may meet.
+    """Return the lanes, as bits, of triangles in a group whose planes another triangle may meet.
 
-    Left out are those with all corners of the other triangle clearly on one side of the plane.
-    These corners are in column `at` of the rows V0, V1 and V2; `margin` bounds the errors of their
+    A lane is left out if all corners of the other triangle are clearly on one side of the plane.
+    They are in column `at` of the rows V0, V1 and V2; `margin` bounds the errors of their
     differences from the group's corners.
     """
     # The distance of a corner w from a plane, N . (w - v0), has an error of sum(abs(N)), which is
     # below SIZE, times the error of w - v0: `margin`, and a few 2**-24 of the largest coordinate
-    # for the float32 rounding of w, v0 and the sums. At a point of the triangle, what N is off by
-    # makes less than 24 * 2**-24 of the tree's bound times SIZE (see `triangle_groups`).
+    # for the float32 rounding of w, v0 and the sums. At a point of the triangle, the error of N
+    # adds less than 24 * 2**-24 of the tree's bound times SIZE (see `triangle_groups`).
     start = group_at(group)
     v0 = triangle_groups.group_origin(tree.groups, start)
     n = triangle_groups.group_normal(tree.groups, start)
@@ -202,7 +202,7 @@ def _test_leaves(search, task, code, code2):
                 continue
             for k in range(WIDTH):
                 j = np.int64(peek(tree2.ids, group_at(g2) + k))
-                # A refitted tree may have faces behind one that has become invalid.
+                # No `break`: in a refitted tree, faces may follow one that has become invalid.
                 if j < 0:
                     continue
                 at = m * GROUP_SIZE + k
@@ -270,8 +270,8 @@ def split(row, row2, motions, leaf, leaf2, shared, pair_search, wanted):
     On entry the pairs are the first state[HEIGHT] numbers of the stack; on return those from
     state[FIRST] to state[HEIGHT]. Other arguments are as in `meet`.
     """
-    # The last `leaves` numbers of the stack are pairs of leaves that were moved there. No pairs of
-    # faces are tested, so that there is room for 0.
+    # The last `leaves` numbers of the stack are pairs of leaves that were moved there. No faces are
+    # tested, so that no room for pairs of them is needed.
     zero = np.int64(0)
     task = _task_of(row, row2, motions, (leaf, leaf2), pair_search, zero, shared)
     stack, top, first, leaves = task.stack, pair_search.state[HEIGHT], np.int64(0), np.int64(0)
@@ -316,8 +316,8 @@ def find_contacts(rows, rows2, tasks, motions, pair_search, touching, enough, st
     the group is searched. A contact also copies enough[1] to enough[0], which ends the search of
     all groups if it is not 0.
     """
-    # A height of the stack below 0 means that the task has not begun. It has room for 0 pairs: the
-    # first pair that meets ends it.
+    # A height of the stack below 0 means that the task has not begun. A task has room for 0 pairs,
+    # so that the first pair that meets ends it.
     k, top, count = pair_search.state[FIRST], pair_search.state[HEIGHT], len(tasks)
     while k < count and steps > 0:
         group = tasks[k, 2]

@@ -1,8 +1,8 @@
 """Faces of two leaves: those that may be near enough, and lower bounds of their distances in lanes.
 
-Any direction bounds the distance of two convex shapes from below. Faces are compared along the
-direction of the search with all of the other leaf, along a few directions with its box, and with
-single faces; at last along the line between the nearest points of two edges, of all nine pairs.
+The gap along any direction is a lower bound of the distance of two convex shapes. Faces are
+compared along the direction of the search with all of the other leaf, along a few directions with
+its box, and with single faces; at last along the line between the points where edges are nearest.
 All is in float32, in the frame of the pair, where no coordinate of a corner is above 1. Corners are
 off by 2**-20, products with a direction by 2**-22 of its length, sums of the half axes of a box by
 2**-18: FACE_ERROR covers it all.
@@ -25,8 +25,8 @@ from bvh.tree.wide_nodes import MAX_LEAF_ROWS, leaf_rows
 
 F = np.float32
 # A group of triangles in the frame of the pair is GROUP_ROWS rows of WIDTH lanes: nine of the
-# coordinates of corners, from row NORMAL on three of normals n, and row SQUARE of 1 / n . n.
-NORMAL, SQUARE = 9, 12
+# coordinates of corners, from row NORMAL on three of normals n, and row INVERSE of 1 / n . n.
+NORMAL, INVERSE = 9, 12
 
 
 # The mask of lanes with a face (ids are -1 without one) whose id is at most `last`.
@@ -35,7 +35,7 @@ _up_to = inlined(lambda ids, last: (ids >= np.int32(0)) & (ids <= last))
 
 @inlined
 def _local_group(groups, group):
-    """Return (v0, e1, e2), a corner and the edges from it, of a group's triangles, in lanes."""
+    """Return (v0, e1, e2) of a group's triangles, in the tree's frame: a corner, edges from it."""
     at = group_at(group)
     e1, e2 = group_edges(groups, at)
     return group_origin(groups, at), e1, e2
@@ -50,9 +50,9 @@ def _ends(group, floats, side, sign):
     `floats` are the side's numbers in float32.
     """
     v0, e1, e2 = group
-    sign32, none = F(sign), splat(F(0.0), WIDTH)
+    sign32, zero = F(sign), splat(F(0.0), WIDTH)
     # How far the triangles extend from v0 in the direction times `sign`.
-    wide = greater(greater(towards(floats, e1) * sign32, towards(floats, e2) * sign32), none)
+    wide = greater(greater(towards(floats, e1) * sign32, towards(floats, e2) * sign32), zero)
     margin = peek(side, ALONG_SHIFT) + sign * peek(side, ALONG_MARGIN)
     return doubles(towards(floats, v0) + wide * sign32, margin)
 
@@ -69,7 +69,7 @@ def _in_frame(group, floats):
 
 
 @inlined
-def _beyond(g, reach, inverse, p, q, r):
+def _squared_gaps(g, reach, inverse, p, q, r):
     """Return squared gaps along g between triangles and a box, 0 where they overlap.
 
     p, q, r are the triangles' corners less the box's centre, `reach` is the largest product of g
@@ -89,13 +89,13 @@ def _keys_of_box(corners, n, inverse, box):
     """
     (c, h0, h1, h2), reaches, inverses = box
     p, q, r = minus(corners[0], c), minus(corners[1], c), minus(corners[2], c)
-    keys = _beyond(h0, reaches[0], inverses[0], p, q, r)
-    keys = greater(keys, _beyond(h1, reaches[1], inverses[1], p, q, r))
-    keys = greater(keys, _beyond(h2, reaches[2], inverses[2], p, q, r))
+    keys = _squared_gaps(h0, reaches[0], inverses[0], p, q, r)
+    keys = greater(keys, _squared_gaps(h1, reaches[1], inverses[1], p, q, r))
+    keys = greater(keys, _squared_gaps(h2, reaches[2], inverses[2], p, q, r))
     # The reach of the box along n.
     wide = abs(dot(n, h0)) + abs(dot(n, h1)) + abs(dot(n, h2))
     # For a degenerate triangle n may be far from a normal, but any direction gives a bound.
-    return greater(keys, _beyond(n, wide, inverse, p, q, r))
+    return greater(keys, _squared_gaps(n, wide, inverse, p, q, r))
 
 
 @inlined
@@ -139,15 +139,15 @@ def _keys_of_faces(rows, at, k):
     a = _load_three(rows, at), _load_three(rows, at + 3), _load_three(rows, at + 6)
     b = spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k)
     g = minus(_sum(a), _sum(b))
-    n, inverse = _load_three(rows, at + NORMAL), load(rows, (at + SQUARE) * WIDTH, WIDTH)
+    n, inverse = _load_three(rows, at + NORMAL), load(rows, (at + INVERSE) * WIDTH, WIDTH)
     along_n = square_above(_either_gap(n, a, b), inverse)
-    inverse = splat(peek(rows, SQUARE * WIDTH + k), WIDTH)
+    inverse = splat(peek(rows, INVERSE * WIDTH + k), WIDTH)
     along_m = square_above(_either_gap(spread(rows, NORMAL, k), a, b), inverse)
     return greater(near_pairs.quotient(_gap(g, a, b), dot(g, g)), greater(along_n, along_m))
 
 
 # Numbers clamped to 0..1.
-_between = inlined(lambda x: lesser(greater(x, splat(F(0.0), WIDTH)), splat(F(1.0), WIDTH)))
+_clamped = inlined(lambda x: lesser(greater(x, splat(F(0.0), WIDTH)), splat(F(1.0), WIDTH)))
 
 
 @inlined
@@ -173,9 +173,9 @@ def _nearest_edges(rows, at, k):
             v = minus(spread(rows, 3 * ((j + 1) % 3), k), r)
             w = minus(p, r)
             b, c, e, f = dot(u, v), dot(u, w), dot(v, v), dot(v, w)
-            s = _between((b * f - c * e) * near_pairs.inverse_of(a * e - b * b))
-            t = _between((b * s + f) * near_pairs.inverse_of(e))
-            s = _between((b * t - c) * one_by_a)
+            s = _clamped((b * f - c * e) * near_pairs.inverse_of(a * e - b * b))
+            t = _clamped((b * s + f) * near_pairs.inverse_of(e))
+            s = _clamped((b * t - c) * one_by_a)
             x = simd.fused(s, u[0], simd.fused(-t, v[0], w[0]))
             y = simd.fused(s, u[1], simd.fused(-t, v[1], w[1]))
             z = simd.fused(s, u[2], simd.fused(-t, v[2], w[2]))
@@ -197,12 +197,12 @@ def _put_corners(rows, row, corners):
     for i in range(3):
         near_pairs.put_three(rows, row + 3 * i, corners[i])
     near_pairs.put_three(rows, row + NORMAL, n)
-    simd.store(rows, (row + SQUARE) * WIDTH, inverse)
+    simd.store(rows, (row + INVERSE) * WIDTH, inverse)
     return n, inverse
 
 
 @inlined
-def _lower(task, squares, mask):
+def _lower_best(task, squares, mask):
     """Lower BEST, the upper bound of the distance, if two points of faces are nearer.
 
     `squares` are squared distances of points in the frame of the pair; only the lanes of `mask`
@@ -235,9 +235,9 @@ def collect_faces(task, code, box, code2, box2):
     first, many = leaf_rows(code)
     first2, many2 = leaf_rows(code2)
     reach, bound = reach_of(search.reals), bound_of(task, memory.FACE_MARGIN)
-    # Where first faces begin along the direction, which leads to them from the second side. `ends`
-    # has these numbers behind MAX_LEAF_ROWS rows of minus where second faces end: the sum of two
-    # entries is the gap between the faces.
+    # First faces begin at `low` along the direction, which leads from the second side to the first;
+    # second faces end at `high`. The first MAX_LEAF_ROWS rows of `ends` have -high, the others low:
+    # the sum of two entries is the gap between two faces.
     least = INF
     for g in range(many):
         used = _up_to(load(tree.ids, group_at(first + g), WIDTH), last)
@@ -275,27 +275,28 @@ def collect_faces(task, code, box, code2, box2):
         if mask_bits(near) == 0:
             continue
         for m in range(many2):
-            # The side with more faces left is in lanes, from row `lanes` on; faces of the other are
-            # taken one by one, from row `column` on. The name of a pair grows by `step` a lane, and
-            # by `step2` from face to face.
+            # The side with more faces left is in lanes: its corners begin at row `lanes` of `rows`,
+            # and its ends are row `lanes_end` of `ends`. Faces of the other side, in `single` and
+            # `single_end`, are taken one by one. Names of pairs grow by `step` a lane, and by
+            # `step2` from face to face.
             bits, bits2 = mask_bits(near), peek(search.masks, m)
-            lanes, lanes_at = at, MAX_LEAF_ROWS + g - first
-            column, column_at = m * memory.GROUP_ROWS, m
+            lanes, lanes_end = at, MAX_LEAF_ROWS + g - first
+            single, single_end = m * memory.GROUP_ROWS, m
             name, step, name2, step2 = (g * WIDTH) << 32, 1 << 32, (first2 + m) * WIDTH, 1
             if simd.popcount(bits2) > simd.popcount(bits):
                 bits, bits2 = bits2, bits
-                lanes, lanes_at, column, column_at = column, column_at, lanes, lanes_at
+                lanes, lanes_end, single, single_end = single, single_end, lanes, lanes_end
                 step, step2 = step2, step
             lane_bits = splat(np.int32(bits), WIDTH) >> simd.lane_numbers(WIDTH)
             used = lane_bits & np.int32(1) != np.int32(0)
-            lane_ends = load(ends, lanes_at * WIDTH, WIDTH)
+            ends_in_lanes = load(ends, lanes_end * WIDTH, WIDTH)
             while bits2 != 0:
                 k = simd.lowest_bit(bits2)
                 bits2 &= bits2 - 1
-                mask = used & (lane_ends + peek(ends, column_at * WIDTH + k) <= reach)
+                mask = used & (ends_in_lanes + peek(ends, single_end * WIDTH + k) <= reach)
                 if mask_bits(mask) == 0:
                     continue
-                c = column * WIDTH + k
+                c = single * WIDTH + k
                 keys = _keys_of_faces(rows, lanes, c)
                 mask = mask & ~near_pairs.far(keys, bound)
                 if mask_bits(mask) == 0:
@@ -304,7 +305,7 @@ def collect_faces(task, code, box, code2, box2):
                 keys = greater(keys, more)
                 mask = mask & ~near_pairs.far(keys, bound)
                 if contact == memory.NO_PAIR:
-                    _lower(task, square, mask)
+                    _lower_best(task, square, mask)
                     reach, bound = reach_of(search.reals), bound_of(task, memory.FACE_MARGIN)
                     mask = mask & ~near_pairs.far(keys, bound)
                 left, pair = mask_bits(mask), name + name2 + step2 * k

@@ -1,10 +1,10 @@
-"""Pairs of boxes of two trees, by their distances: opened, sorted and pushed; leaves side by side.
+"""Pairs of boxes of two trees, by their distances: opened, sorted and pushed.
 
-In these files `side` is a tree and its map to the frame of the pair, in float64 (see
-`pair_frames`); `floats` are its map, 12 numbers, and the direction of the search, 3, in float32;
-`reals` are the numbers of the search (see `closest_memory`). A key is a lower bound of the squared
-distance of two boxes or faces in that frame; of boxes that overlap it is minus the square of a
-depth. Entries of the stack have its bits.
+In the files on closest pairs, `side` has the map of a tree to the frame of the pair, in float64
+(see `pair_frames`); `floats` are that map, 12 numbers, and the direction of the search, 3, in
+float32; `reals` are the numbers of the search (see `closest_memory`). A key is a lower bound of the
+squared distance of two boxes or faces in that frame; for boxes that overlap it is minus the square
+of a depth. Entries of the stack have the bits of keys.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ UP = 1.0 + 2.0**-40  # raises a bound in float64 by more than its rounding
 # and of faces, where coordinates are about 1.
 SLACK = 1.0 + 2.0**-18
 BOX_ERROR, FACE_ERROR = 2.0**-15, 2.0**-17
-# Ids less this number are keys below those of all distances.
+# An id less this number is a key below those of all distances.
 FIRST = 2.0**32
 # The key of boxes that have the same centre: below those of most others.
 DEEPEST = -16.0
@@ -145,15 +145,15 @@ def in_frame(box, floats):
 def _box_keys(box, reaches, inverses, rows, k, bound, lanes):
     """Return keys of the distances of boxes, in lanes, from the box in column k of the rows.
 
-    A key is a lower bound of the squared distance or, for boxes that overlap, minus the square of a
-    depth. All boxes are by `in_frame`. If the keys along the line between the centres exceed
-    `bound` in all `lanes` (bits), these are returned; else the largest keys of seven directions.
+    Boxes are given as `in_frame` returns them; the rows have the centre, half axes, reaches and
+    inverses. If the keys along the line between the centres exceed `bound` in all `lanes` (bits),
+    these are returned; else the largest keys of seven directions.
     """
-    # Any direction bounds a distance from below. These are between the centres, and along the half
-    # axes of either. With `in_frame`, all is in float32: no coordinate of a centre is above 2, and
-    # none of a half axis above 3, so that 25 bounds the lengths of the vectors that are multiplied,
-    # in sum. A product is off by 3 * 2**-24 of their lengths, the sums by 7 * 2**-24 * 25, both
-    # frames by 2**-19: BOX_ERROR covers it all.
+    # The gap along any direction is a lower bound of the distance. The directions are those between
+    # the centres and along the half axes of both boxes. With `in_frame`, all is in float32: no
+    # coordinate of a centre is above 2, none of a half axis above 3, so that the lengths of the
+    # vectors that are multiplied have a sum below 25. A product is off by 3 * 2**-24 of their
+    # lengths, the sums by 7 * 2**-24 * 25, both frames by 2**-19: BOX_ERROR covers it all.
     #
     # Boxes that overlap along all directions have keys below 0, minus the square of the depth:
     # faces meet sooner where boxes overlap deeply. d leads between the centres; x and y are its

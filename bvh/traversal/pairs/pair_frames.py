@@ -6,8 +6,8 @@ local frame to the frame of the pair, which is one of two:
 
 - The local frame of the first tree, whose boxes stay as they are: for pairs that meet.
 - The world's, less a centre, times a power of two that makes all coordinates about 1: for the
-  closest pair. There, both sides are also measured along one direction, which no box is too large
-  for: any direction bounds a distance from below.
+  closest pair. There, both sides are also projected on one direction: the gap between the
+  projections is a lower bound of the distance, however large the boxes are.
 
 Boxes and triangle groups are mapped in float64; margins cover the errors of L, T and x', the
 rounding of vertices, fewer than 50 * 2**-53 of the terms, and the float32 rows of triangle groups.
@@ -42,12 +42,12 @@ from bvh.tree.wide_nodes import child_boxes, node_at
 
 # Where the numbers of a side begin: L by rows, T, margins of x'; the instance's map, and whether
 # there is one; the matrix, and whether there is one; the map from the world to the frame of the
-# pair, less shift and scale; the direction along which both sides are measured, in the tree's
+# pair, before shift and scale; the direction on which both sides are projected, in the tree's
 # frame, its shift and margin; the bound of that frame. Maps are twelve numbers by rows, (3, 4).
 LINEAR, SHIFT, MARGIN = 0, 9, 12
 MAP, MAPPED, MATRIX, MOVED, INVERSE = 15, 27, 28, 40, 41
 ALONG, ALONG_SHIFT, ALONG_MARGIN, BOUND, SIDE_SIZE = 53, 56, 57, 58, 59
-# Numbers of a side that are used in lanes, as float32: L, T and the direction.
+# Numbers of a side that are used in lanes, as float32: L, T and the direction; one is unused.
 FLOATS = 16
 
 # Errors of mapped coordinates, as a share of their terms; and of float32 rows, of their bound.
@@ -100,12 +100,12 @@ def _store_map(side, at, numbers, first, given):
 
 @inlined
 def set_motions(side, side2, table, leaf, leaf2, q):
-    """Store in `side` and `side2` what moves their vertices: first a map, then a matrix.
+    """Store in `side` and `side2` the maps that move their vertices: an instance's, then a matrix.
 
     The table has four addresses: of maps (n, 3, 4) and their inverses, for the first side; of maps,
     and of matrices (n, 4, 4), for the second. An address of 0 stands for the identity. `leaf` and
-    `leaf2` are the rows of the maps, q is the row of the second side's matrix; the first side has
-    no matrix.
+    `leaf2` are the numbers of the sides' maps, q that of the second side's matrix; the first side
+    has no matrix.
     """
     mapped, mapped2, moved = peek(table, 0) != 0, peek(table, 2) != 0, peek(table, 3) != 0
     matrices = doubles_at(table, 3)
@@ -134,7 +134,7 @@ def _turned(numbers, at, v):
 
 
 @inlined
-def _sized(side, at, p):
+def _sizes_after(side, at, p):
     """Return bounds of absolute coordinates after the map at side[at], from the bounds p before."""
     a, b, c = row_of(side, at), row_of(side, at + 4), row_of(side, at + 8)
     return (
@@ -161,20 +161,19 @@ _middle = inlined(
 def _extent(tree, side):
     """Return bounds (x, y, z) of a side's absolute coordinates after its map, before its matrix."""
     far = frames.farthest(tree.frame)
-    return _sized(side, MAP, (far, far, far))
+    return _sizes_after(side, MAP, (far, far, far))
 
 
 @kernel
 def _radius(tree, side):
     """Return LESS times a bound of how far a side reaches from its centre, along any world axis."""
-    # LESS keeps sums of such numbers from overflowing.
     stay_outlined()
     x, y, z = _column(side, 0), _column(side, 1), _column(side, 2)
     widest = 0.0
     for row in range(3):
         widest = max(widest, abs(x[row]) + abs(y[row]) + abs(z[row]))
-    local = power_of_two(-frames.exponent(tree.frame))
-    return widest * (local * LESS) * frames.bound(tree.frame)
+    unit = power_of_two(-frames.exponent(tree.frame))
+    return widest * (unit * LESS) * frames.bound(tree.frame)
 
 
 @inlined
@@ -182,17 +181,17 @@ def _set_side(tree, side, c, k, by_inverse, size, rounded):
     """Set L, T and the margins of a side, for the map x' = L x + T to the frame of the pair.
 
     x is a point in the frame of the side's tree. x' is this point in the world, moved by the map
-    INVERSE if `by_inverse`, less c, times 2**k; its error is below the margin. For the frame of the
-    first tree, the margin also covers the rounding of that tree's vertices: in the world, where
-    `size` (x, y, z) bounds their absolute coordinates, and to float32 in their frame, where
-    `rounded` does. Otherwise both are 0.
+    INVERSE if `by_inverse`, less c, times 2**k; its error is below the margin. In the frame of the
+    first tree, the margin also covers the rounding of that tree's vertices, whose coordinates are
+    bounded by `size` (x, y, z) in the world, and by `rounded` in their own frame, where they are
+    float32. In the common frame `size` and `rounded` are 0.
     """
     s, bound = power_of_two(k), frames.bound(tree.frame)
-    at, (x, y, z) = _middle(tree, side), _sized(side, MATRIX, _extent(tree, side))
+    at, (x, y, z) = _middle(tree, side), _sizes_after(side, MATRIX, _extent(tree, side))
     size = x + size[0], y + size[1], z + size[2]
     x, y, z = _column(side, 0), _column(side, 1), _column(side, 2)
     if by_inverse:
-        at, size = _applied(side, INVERSE, at), _sized(side, INVERSE, size)
+        at, size = _applied(side, INVERSE, at), _sizes_after(side, INVERSE, size)
         x, y, z = _turned(side, INVERSE, x), _turned(side, INVERSE, y), _turned(side, INVERSE, z)
     at = minus(scaled(at, s), scaled(c, s))
     # x is in units of the tree's frame, 2**-exponent in the world.
@@ -200,6 +199,7 @@ def _set_side(tree, side, c, k, by_inverse, size, rounded):
     for row in range(3):
         entries = scale_by(x[row], k), scale_by(y[row], k), scale_by(z[row], k)
         total, shift = abs(entries[0]) + abs(entries[1]) + abs(entries[2]), at[row]
+        # 2**-100 covers underflow in the frame of the pair.
         margin = (size[row] * s + abs(c[row] * s)) * ERROR + 2.0**-100
         # The last term makes the margin NaN unless the shift is finite.
         margin += (total * bound + rounded) * GROUP_ERROR + 0.0 * shift
@@ -242,7 +242,7 @@ def set_common_frame(tree, tree2, side, side2):
     `set_motions` has set both sides. Returns (scale, extent): a unit of the world is `scale` units
     of the frame, where `extent` bounds all coordinates.
     """
-    # `reach` is LESS times the distance of the centres plus the radii: lest it overflow.
+    # `reach` is LESS times the sum of the centres' distance and the radii, which might overflow.
     stay_outlined()
     c, c2, none = _middle(tree, side), _middle(tree2, side2), (0.0, 0.0, 0.0)
     reach = largest(minus(scaled(c, LESS), scaled(c2, LESS)))
@@ -255,7 +255,7 @@ def set_common_frame(tree, tree2, side, side2):
 
 @kernel
 def set_direction(side, side2, g):
-    """Set the direction along which both sides are measured: that of g, at a length of about 1.
+    """Set the direction on which both sides are projected: that of g, at a length of about 1.
 
     g leads from the second side to the first, in the frame of the pair. The direction is 0, which
     bounds nothing, if g is too short or too long. Each side gets the direction in its tree's frame
@@ -275,11 +275,11 @@ def set_direction(side, side2, g):
             continue
         margin, size = ALONG_ERROR, 0.0
         for row in range(3):
-            to = g[row] * f
-            poke(either, ALONG_SHIFT, peek(either, ALONG_SHIFT) + to * peek(either, SHIFT + row))
-            margin += abs(to) * peek(either, MARGIN + row)
+            d = g[row] * f
+            poke(either, ALONG_SHIFT, peek(either, ALONG_SHIFT) + d * peek(either, SHIFT + row))
+            margin += abs(d) * peek(either, MARGIN + row)
             for column in range(3):
-                entry = to * peek(either, LINEAR + 3 * row + column)
+                entry = d * peek(either, LINEAR + 3 * row + column)
                 poke(either, ALONG + column, peek(either, ALONG + column) + entry)
         for column in range(3):
             size += abs(peek(either, ALONG + column))

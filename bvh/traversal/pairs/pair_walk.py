@@ -30,14 +30,14 @@ entry, set_entry = field(np.int64, *range(ENTRY))
 
 
 class PairTask(NamedTuple):
-    """What all steps of a search of two trees share, inside kernels."""
+    """The trees, maps, stack and state of a search through two trees, inside kernels."""
 
     tree: TreePointers
     tree2: TreePointers
     side: Pointer[np.float64]  # the map of the first tree: see `pair_frames`
     side2: Pointer[np.float64]
-    # For closest pairs alone (see `rows`): the lowest id below each box of the first tree, and the
-    # oriented boxes of both.
+    # For closest pairs alone (see `tree.rows`): the lowest id below each box of the first tree, and
+    # the oriented boxes of both.
     lowest: Pointer[np.int32]
     boxes: Pointer[np.float32]
     boxes2: Pointer[np.float32]
@@ -69,7 +69,7 @@ def push(stack, top, key, child, child2):
 
 @inlined
 def push_roots(stack):
-    """Store the pair of roots, whose codes are 0, as the stack's only entry; return its height."""
+    """Store the pair of roots, of codes 0, as the stack's only entry; return the stack's height."""
     set_entry(stack, np.int64(0), (0, 0, 0, 0, 0))
     return np.int64(ENTRY)
 

@@ -5,7 +5,7 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `point_bounds.py` | Bounds of the distances from a point to boxes and to triangles, WIDTH at a time, in float32 |
-| `parity.py` | Inside or outside of points by parity: the directions of their rays, and which are near faces |
+| `parity.py` | Points inside or outside by parity: directions of their rays, and which of them are near faces |
 | `scratch.py` | Scratch memory of a thread for point queries: a stack, and candidates |
 | `edge_factors.py` | Angles of single edges as seen from a point, exactly, and sums of them far away |
 | `boundary_angles.py` | Winding numbers of points: signed crossings of a ray, and angles over the boundary's edges |

@@ -113,9 +113,9 @@ def _projected(v, q):
     """Return (x, y, h, across, bound, doubt) of the vertex v as seen from q, in lanes.
 
     (x + i y) / h, of double-doubles, is the stereographic projection of the direction v - q from
-    that of the ray. `across` is abs(x) + abs(y), and `bound` about the distance r; where z, along
-    the ray, is above 0, these, x and y are all times r + z. `doubt` is the mask of lanes in which x
-    and y may be too inaccurate.
+    that of the ray. `across` is abs(x) + abs(y), and `bound` about the distance r. Where z, the
+    coordinate along the ray, is above 0, x, y, `across` and `bound` are times r + z. `doubt` is the
+    mask of lanes in which x and y may be too inaccurate.
     """
     none = simd.splat(0.0, WIDTH)
     a = two_sum(v[0], -q[0]), two_sum(v[1], -q[1]), two_sum(v[2], -q[2])
@@ -145,8 +145,8 @@ def unit_scale(re, im):
 def _turned(turns, re, im, sides):
     """Return (turns, re, im), where numbers re + i im with re < 0 are negated, by half a turn.
 
-    In their lanes `turns` grows by 1 if `sides`, which has the exact sign of im, is above 0, else
-    by -1.
+    In lanes with re < 0, `turns` grows by 1 if `sides`, which has the exact sign of im, is above 0,
+    else by -1.
     """
     none, one = simd.splat(0.0, WIDTH), simd.splat(1.0, WIDTH)
     back = re[0] < none
@@ -185,7 +185,7 @@ def _arguments(loops, s, points, directions, which, used, q, first, second, way)
             doubt = doubt | ((x[0] < none) & (abs(y[0]) < UNSURE * size))
             left = np.int64(simd.mask_bits(doubt & used))
             if left != 0:
-                x, y = _decided(loops, i, points, directions, which, left, x, y, memory)
+                x, y = _with_exact_factors(loops, i, points, directions, which, left, x, y, memory)
             turns, x, y = _turned(turns, x, y, y[0])
             real = plus(product(re, x), opposite(product(im, y)))
             im = plus(product(re, y), product(im, x))
@@ -198,7 +198,7 @@ def _arguments(loops, s, points, directions, which, used, q, first, second, way)
 
 
 @kernel
-def _decided(loops, i, points, directions, which, left, x, y, memory):
+def _with_exact_factors(loops, i, points, directions, which, left, x, y, memory):
     """Return the factors x + i y of the edge to vertex i, by `exact_factor` in the lanes `left`.
 
     In other lanes, x and y stay as they are. `left` has bits; lane k is of point which + k, whose

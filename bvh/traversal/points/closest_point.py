@@ -38,7 +38,7 @@ class TreeTarget(NamedTuple):
 class Nearest(NamedTuple):
     """Results: the nearest primitives, n rows in all; pointers inside kernels.
 
-    Each point has one row, or as many as it has nearest primitives, in order of distance and name.
+    Each point has one row or, for k nearest primitives, k rows, in order of distance and name.
     """
 
     distance: NDArray[np.float64]  # inf for none

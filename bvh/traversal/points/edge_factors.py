@@ -45,12 +45,12 @@ ACROSS = (
 NORM = _W * _W + _X * _X + _Y * _Y + _Z * _Z
 ROWS = tuple(tuple(float(x) for x in row) for row in (*ACROSS, AHEAD))
 LENGTH = float(NORM)
-# Directions next to the axes x, y and z, down each, then up: AHEAD, with coordinates turned by k.
+# Directions next to the axes x, y and z, down each, then up: AHEAD with its coordinates rotated.
 UPWARD = np.stack([np.roll(np.array(AHEAD, np.float64), axis) for axis in range(3)])
 WAYS = kernel_input(np.vstack([-UPWARD, UPWARD]))
 
-LEAST = 2.0**-1000  # in place of an imaginary part 0 of which a sign is known
-# 1 / (2 pi) as a double-double.
+LEAST = 2.0**-1000  # in place of an imaginary part 0 whose sign is known
+# Turns in a radian, 1 / (2 pi), as a double-double.
 TURNS = (0.15915494309189535, -9.839338337591243e-18)
 
 # The opposite of a double-double.
@@ -182,7 +182,7 @@ def _exact_difference(a, b, c, d):
 
 
 @kernel
-def _exact_across(a, row):
+def _exact_dot(a, row):
     """Return the dot product of a, of double-doubles, and `row`, of doubles, to 2**-60 of it."""
     stay_outlined()
     total = new_sum()
@@ -203,13 +203,13 @@ def _exactly_projected(a, axis, way):
     stay_outlined()
     v = a if axis == 0 else ((a[1], a[2], a[0]) if axis == 1 else (a[2], a[0], a[1]))
     v = times(v[0], way), times(v[1], way), times(v[2], way)
-    x, y = _exact_across(v, ROWS[0]), _exact_across(v, ROWS[1])
-    z, r = _exact_across(v, ROWS[2]), times(dd_sqrt(square(*v)), LENGTH)
+    x, y = _exact_dot(v, ROWS[0]), _exact_dot(v, ROWS[1])
+    z, r = _exact_dot(v, ROWS[2]), times(dd_sqrt(square(*v)), LENGTH)
     if z[0] <= 0.0:
         return x, y, plus(r, opposite(z))
     if x[0] == 0.0 and y[0] == 0.0:
-        # A vertex on the ray, seen from the point moved by (e, e**2, e**3), is in the direction
-        # (-1, 0, 0) across the ray: the column of ROWS for the x axis, k, as vectors are permuted.
+        # A vertex on the ray, seen from the point moved by (e, e**2, e**3), is off the ray in the
+        # direction (-1, 0, 0): minus column k of ROWS, that of the x axis in permuted vectors.
         k = (3 - axis) % 3
         x = (-way * (ROWS[0][0] if k == 0 else (ROWS[0][1] if k == 1 else ROWS[0][2])), 0.0)
         y = (-way * (ROWS[1][0] if k == 0 else (ROWS[1][1] if k == 1 else ROWS[1][2])), 0.0)
@@ -236,20 +236,19 @@ def _opposite_factor(a, b, d):
     m, e = _exact_moment(a, b)
     u = dd_sub(b[0], a[0]), dd_sub(b[1], a[1]), dd_sub(b[2], a[2])
     none = (0.0, 0.0)
-    curved = 1.0
     if max(abs(m[0][0]), max(abs(m[1][0]), abs(m[2][0]))) == 0.0:
         # The point is on the edge: m is the moment for a point moved by an infinitesimal,
-        # u x (e, e**2, e**3), of which the first nonzero order counts.
-        m, curved = (none, u[2], opposite(u[1])), 0.0
+        # u x (e, e**2, e**3), of which the first order that is not 0 counts; m.m counts as 0.
+        m, scale = (none, u[2], opposite(u[1])), 0.0
         if u[2][0] == 0.0 and u[1][0] == 0.0:
             m = opposite(u[2]), none, u[0]
     else:
-        # The result may have any positive factor: divided by 2**(e + k), m is about 1, and m.m,
-        # which appears beside m, keeps 2**(e + k).
+        # The result may have any positive factor: all of it is divided by `scale`, 2**(e + k). Then
+        # m is about 1, and m.m becomes `scale` times the product of the new m with itself.
         k = exponent(max(abs(m[0][0]), max(abs(m[1][0]), abs(m[2][0]))))
-        m, curved = _scaled(m, power_of_two(-k)), scale_by(1.0, e + k)
+        m, scale = _scaled(m, power_of_two(-k)), scale_by(1.0, e + k)
     la, lb = dd_sqrt(_dot(a, a)), dd_sqrt(_dot(b, b))
-    uu, mm, ab = _dot(u, u), times(_dot(m, m), curved), _dot(a, b)
+    uu, mm, ab = _dot(u, u), times(_dot(m, m), scale), _dot(a, b)
     au, bu = _dot(a, u), _dot(b, u)
     height = _cross(u, m)
     c = (-d[0], 0.0), (-d[1], 0.0), (-d[2], 0.0)
@@ -320,8 +319,8 @@ def far_number(loops, s, q):
             n = _cross(ua, ub)
             re = plus(product(product(la, lb), lc), product(_dot(a, b), lc))
             re = sum_of(re, product(_dot(b, c), la), product(_dot(c, a), lb))
-            # An angle is below 2 / FAR**2: its cube is nothing to 2**-53 of it.
+            # An angle is below 2 / FAR**2: its tangent, summed here, is good to 2**-53 of it.
             total = dd_add(total, dd_div(_dot(c, n), re))
         before = now
-    # The two vectors of which each n is the product were not scaled by p.
+    # Both factors of each cross product n are not scaled by p.
     return ((total[0] * TURNS[0]) * p) * p

@@ -168,7 +168,7 @@ def _visiting(in_leaf: Dispatcher) -> Callable[..., object]:
         `point_walks.visit`. The old `limits` are not used, as they follow from `near`.
         """
         tree, mask = space.tree, space.target.mask
-        # The row in a leaf's code has the number of the leaf in the scene.
+        # The code of a leaf has the row in `ids` with the number of the leaf in the scene.
         leaf = np.int64(peek(tree.ids, ~code >> LEAF_BITS))
         if peek(tree.primitives.masks, leaf) & mask != 0:
             near, goal = in_leaf(space.target, goal, near, scratch, p, space.x, leaf, top)

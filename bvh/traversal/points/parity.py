@@ -1,4 +1,4 @@
-"""Inside or outside of points by parity: the directions of their rays, and which are near faces.
+"""Points inside or outside by parity: directions of their rays, and which of them are near faces.
 
 A *way* is one of six directions next to the axes, down and up (see `edge_factors.WAYS`).
 """
@@ -33,7 +33,7 @@ STACK_BYTES = 8 * STACK
 
 @inlined
 def _sooner(least, way, depth, k):
-    """Return (depth, k) if the depth is less than `least`; if not, or NaN, (least, way)."""
+    """Return (depth, k) if the depth is less than `least`; else, or if NaN, (least, way)."""
     return simd.select(depth < least, depth, least), simd.select(depth < least, k, way)
 
 
@@ -114,9 +114,9 @@ def _near_face(tree, stack, p):
 def decide_parity(tree_row, points, crossings, surface, found, near):
     """Write to `found` whether each point is inside: whether its number of crossings is odd.
 
-    `crossings` has the number of one ray from each point. If `surface`, the indices of points that
-    are not inside but may be on a face are written to `near`, to be tested exactly. Returns how
-    many these are, 0 unless `surface`.
+    `crossings` has the number of crossings of one ray from each point. If `surface`, the indices of
+    points that are not inside but may be on a face are written to `near`, to be tested exactly.
+    Returns the number of these indices, 0 unless `surface`.
     """
     tree, stack = as_pointers(tree_row), simd.pointer_to(stack_memory(STACK_BYTES), np.int64(0))
     where, empty, count = simd.pointer(points), is_empty(tree_row), np.int64(0)

@@ -1,6 +1,6 @@
 """Bounds of the distances from a point to boxes and to triangles, WIDTH at a time, in float32.
 
-For points further away than FAR, bounds of those to boxes one at a time, in float64.
+For points further away than FAR, distances to boxes are bounded one at a time, in float64.
 
 All is in the local frame of the tree (see `frame`), where triangles and boxes lie within B, and in
 units of u = 2**-24. P is the largest coordinate of the point, which float32 holds to u P.
@@ -64,8 +64,8 @@ def spread_point(x):
     return simd.splat(F(x[0]), WIDTH), simd.splat(F(x[1]), WIDTH), simd.splat(F(x[2]), WIDTH)
 
 
-# An upper bound, in the local frame, of the exact distance whose rounded one in the world is given.
-# Near the least denormal, where rounding is not relative, 1e-323 covers it.
+# An upper bound, in local units, of a distance whose rounded value in the world is given. Near the
+# least denormal, where rounding is not relative, 1e-323 covers it.
 local_distance = inlined(lambda distance, scale: (distance * (1.0 + 2.0**-49) + 1e-323) * scale)
 
 
@@ -136,8 +136,8 @@ def group_bounds(groups, group, p):
     """Return bounds (low, high) of the distances from p to a group's triangles, in lanes.
 
     Each coordinate of p is in all lanes. Bounds are off by at most LEAF_ERROR times the sum of p's
-    largest coordinate and the frame's bound. Both are infinite in lanes without a triangle, `high`
-    also where there is no bound.
+    largest coordinate and the frame's bound. Both are infinite in lanes without a triangle, and
+    `high` also where it was computed as NaN.
     """
     v0, e1, e2, n, tolerance, _, _ = load_group(groups, group)
     a = (p[0] - v0[0], p[1] - v0[1], p[2] - v0[2])
@@ -192,19 +192,19 @@ def corner_bounds(a, e1, e2, n, tolerance):
     # The lower bound is the gap along g: the normal, towards p, if the nearest point is inside of
     # the triangle; else the vector from that point to p.
     facing = dot(n, a)
-    turned = simd.select(facing < none, -one, one)
+    sign = simd.select(facing < none, -one, one)
     g = (
-        simd.select(inside, n[0] * turned, g[0]),
-        simd.select(inside, n[1] * turned, g[1]),
-        simd.select(inside, n[2] * turned, g[2]),
+        simd.select(inside, n[0] * sign, g[0]),
+        simd.select(inside, n[1] * sign, g[1]),
+        simd.select(inside, n[2] * sign, g[2]),
     )
     length = simd.sqrt(dot(g, g))
     to_a, along_1, along_2 = dot(g, a), dot(g, e1), dot(g, e2)
     least = to_a - simd.greater(simd.greater(along_1, along_2), none)
     low = simd.select(length > F(1e-15), least / length, none)
     empty = tolerance < none
-    far = simd.splat(F(INF), WIDTH)
-    return simd.select(empty, far, low), simd.select(empty | (high != high), far, high)
+    infinite = simd.splat(F(INF), WIDTH)
+    return simd.select(empty, infinite, low), simd.select(empty | (high != high), infinite, high)
 
 
 @inlined

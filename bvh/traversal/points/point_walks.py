@@ -3,13 +3,13 @@
 A *space* is a tree with the query's point in its local frame, and defines the bounds of distances
 there: for a tree by itself, for the tree of an instance (BLAS), or for the TLAS of a scene (see
 `instanced_closest_point`). A *goal* is the result searched for: the closest triangle, for which
-leaves collect `Candidates`, or the k nearest, which leaves insert into `Rows`. Nodes and leaves are
-specialised by the types of both, at compile time.
+leaves collect `Candidates`, or the k nearest, which leaves insert into `Rows`. The types of both
+choose the functions for nodes and leaves, at compile time.
 
 `walk_float32` is for points that are not too far (see `point_bounds`), `walk_float64` for others.
 Both carry an upper bound of the distance to the last triangle of the result: `near` in the world,
-and `limits`, in local units, of (distances to triangles, squared distances to boxes). In a
-`TreeSpace`, bounds of candidates lower `limits` alone.
+and `limits` in local units, a pair: the largest distance to triangles, and the largest squared
+distance to boxes. In a `TreeSpace`, bounds of candidates lower `limits` alone.
 
 A triangle's *name* is its id in a tree, and its code in a scene (see `instanced`): the `base` of
 its leaf, with the id in the low bits. `p` is the point in the world.
@@ -48,7 +48,7 @@ class TreeSpace(NamedTuple):
     scale: float  # local units in one unit of the world
     point: point_bounds.Lanes
     box_error: float  # bound of the error of distances to boxes, in local units
-    error: np.float32  # of those to triangles
+    error: np.float32  # bound of the error of distances to triangles
     mask: int  # groups of faces that count
     metric: Pointer[np.float64] | None  # of an instance, whose units are those of `world_metric`
 
@@ -102,7 +102,7 @@ def _walk_float32(space, goal, near, scratch, p, base):
         code = point_bounds.code_of(entry)
         if code >= 0:
             top = push(space, code, limits[1], scratch, top)
-            # `continue`, not `else`: LLVM then makes a loop of what leaves the limits unchanged.
+            # Not `else`: LLVM then makes an inner loop of the steps that do not change the limits.
             continue
         near, limits, goal = visit(space, goal, near, limits, scratch, p, code, top)
     return near, limits, goal
@@ -182,7 +182,7 @@ ids_at = inlined(lambda space, group: id_place(space.tree.groups, group_at(group
 
 
 def _visit_closest(space, goal, near, limits, scratch, p, code, top):
-    """Collect a leaf's triangles that may be closest; return the lowered (near, limits, goal)."""
+    """Collect a leaf's triangles that may be closest; return the new (near, limits, goal)."""
     bound, square = limits
     count, so_far = goal
     unit = 1.0 / space.scale
@@ -332,13 +332,13 @@ def _bound_of(space, near, bound):
     """
     if space.instance_class is TreeSpace:
         return lambda space, near, bound: bound
-    # More by what lower bounds lost in their conversion to distances in the world.
+    # More, as rounding may raise lower bounds when they are converted to distances in the world.
     return lambda space, near, bound: near * (1.0 + 2.0**-48) + 1e-323
 
 
 @inlined
 def keep_near(space, scratch, count, near, bound):
-    """Drop candidates whose bounds exceed `near` (a `TreeSpace`: `bound`); return how many stay."""
+    """Drop candidates with bounds above `near` (`bound` in a `TreeSpace`); return how many stay."""
     # Without a branch: each candidate is stored, and overwritten by the next unless it is kept.
     bound = _bound_of(space, near, bound)
     left = np.int64(0)

@@ -13,7 +13,7 @@ from bvh.runtime.memory import aligned
 from bvh.runtime.simd import WIDTH, pointer_to
 from bvh.tree.wide_nodes import STACK
 
-# Capacity for candidates; behind them there is room for one more vector.
+# Capacity for candidates. Arrays have WIDTH more items, as candidates are stored by whole vectors.
 CAPACITY = 256
 
 
@@ -43,7 +43,8 @@ def new_scratch(scene: bool = False) -> PointScratch:
     )  # fmt: skip
 
 
-# Where the parts of a scratch begin in plain memory, in bytes, each on a cache line.
+# Where the parts of a scratch begin in plain memory, in bytes: each at a cache line of 64 bytes. So
+# that the first can be moved to such a line, SCRATCH_BYTES has 64 bytes more than the parts.
 _SIZES = (8 * STACK, 8 * STACK, 8 * WIDTH, *[n * (CAPACITY + WIDTH) for n in (4, 4, 8)], 8)
 _OFFSETS = [sum(-(-size // 64) * 64 for size in _SIZES[:part]) for part in range(len(_SIZES))]
 SQUARES, SPARE, BOUNDS, NAMES, LOWS, CLOSEST = _OFFSETS[1:]
@@ -53,7 +54,7 @@ SCRATCH_BYTES = CLOSEST + 8 + 64
 @inlined
 def scratch_at(memory):
     """Return scratch for a tree, as pointers into SCRATCH_BYTES at the address `memory`."""
-    # Rounded up to a cache line of 64 bytes.
+    # Rounded up to a cache line.
     at = memory + (-memory & 63)
     return PointScratch(
         pointer_to(at, np.int64(0)), pointer_to(at + SQUARES, 0.0),

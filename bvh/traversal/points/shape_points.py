@@ -1,9 +1,9 @@
 """Spheres and capsules nearest to points, and around them, in a tree or a scene.
 
-Trees are traversed in float64 (see `point_walks`); that the primitives are shapes is known by the
-class of the goal. In a scene, leaves over other primitives are left out: rows begin with the faces
-that are nearest, and shapes that are nearer replace these. The name of a primitive is its id in a
-tree, its code in a scene.
+Trees are traversed in float64 (see `point_walks`); the class of the goal tells that the primitives
+are shapes. In a scene, leaves over other primitives are left out: rows begin with the nearest
+faces, which nearer shapes replace. The name of a primitive is its id in a tree, its code in a
+scene.
 
 An instance differs from the image of its shape by less than the bound of vertices' errors in the
 frame of its tree (see `world_bounds`), which is added to that of the point (see `world_metric`).
@@ -109,7 +109,7 @@ def _visit_leaf(space, goal, near, limits, scratch, p, code, top):
 
     Arguments and results are those of `point_walks.visit`.
     """
-    # The row in a leaf's code has the number of the leaf in the scene.
+    # The code of a leaf has the row in `ids` with the number of the leaf in the scene.
     instanced, leaf = space.tree.primitives, np.int64(peek(space.tree.ids, ~code >> LEAF_BITS))
     row = row_of(instanced, leaf)
     if (

@@ -30,11 +30,11 @@ from bvh.tree.winding_moments import CENTRE, CORNERS, LANES, RADIUS, SERIES, TER
 F = np.float32
 # At points further away, in the local frame, the winding number is 0.
 OUT_OF_SIGHT = 2.0**20
-# A centre less than 2**-18 away is near whatever its radius: in float32 the point has an error of
-# 2**-24 of the tree's size, and the vector between them one of 2**-6. Nor does anything overflow
-# beyond that distance.
+# The square of 2**-18. A centre at less than this distance is near, whatever its radius: in float32
+# the point has an error of 2**-24 of the tree's size, and the vector between them one of 2**-6 of
+# itself. Nor does anything overflow beyond that distance.
 AT_HAND = 2.0**-36
-# Memory for the stack, as a tree has at most 68 levels, of each of which LANES - 1 children wait.
+# Memory for the stack, as LANES - 1 children wait at each of 68 levels at most; and for one vector.
 STACK_BYTES, ANGLES_BYTES = 8 * 512, 8 * LANES
 
 # The dot product of two vectors of lanes, rounded alike on every CPU.
@@ -126,7 +126,7 @@ def _corner(faces, at, count, p):
 
 
 @inlined
-def _turn(re, im, around, faces, first, count, p):
+def _multiplied(re, im, around, faces, first, count, p):
     """Return (re, im, around): re + i im times the complex numbers of a leaf's faces, in lanes.
 
     The number x + i y of a face has half its solid angle, seen from p, as its angle. The sum of all
@@ -147,7 +147,7 @@ def _turn(re, im, around, faces, first, count, p):
     )
     y = dot(a, normal)
     s, t = simd.fused(re, x, -(im * y)), simd.fused(re, y, im * x)
-    # A face has no angle at its own corners. Lanes behind the last face contain other leaves'.
+    # A face has no angle at its own corners. Lanes behind the last face have faces of other leaves.
     used = (simd.convert(simd.lane_numbers(LANES), np.int64(0)) < count) & (
         simd.greater(abs(s), abs(t)) > none
     )
@@ -169,7 +169,7 @@ def _winding(tree, x, p, beta):
     p is the point in the world times the frame's scale, as corners of faces are stored; `tree` is a
     `WindingTerms` of pointers, and `beta` the square of the accuracy.
     """
-    # `far` sums solid angles of far nodes; re, im and `around` those of faces (see `_turn`).
+    # `far` sums solid angles of far nodes; re, im and `around` those of faces (see `_multiplied`).
     codes, terms, faces, _ = tree
     point = simd.splat(F(x[0]), LANES), simd.splat(F(x[1]), LANES), simd.splat(F(x[2]), LANES)
     far, around = simd.splat(F(0.0), LANES), simd.splat(0.0, LANES)
@@ -181,7 +181,7 @@ def _winding(tree, x, p, beta):
         code = simd.peek(stack, top)
         if code < 0:
             first, count = leaf_rows(code)
-            re, im, around = _turn(re, im, around, faces, first, count, p)
+            re, im, around = _multiplied(re, im, around, faces, first, count, p)
             seen += 1
             continue
         value, bits = _far_sum(terms, code * TERMS_SIZE, point, beta)

@@ -35,8 +35,8 @@ S = sum(n[i] (abs(q[i]) + B)) is the `reach` of the point q.
 
   - p - v0: 2 u (abs(q[i]) + B) a component, and 4 u of that by K: 6 u S in length;
   - edges: 2 u B, and 8 u B a component by K: 10 u S;
-  - the lower bound: 19 u S from p to the corners, both of these and their sum; 7 u of 3 S by the
-    product with a direction of length 1;
+  - the lower bound: 19 u S from p to the corners, by both of these errors and that of the sum;
+    7 u of 3 S by the product with a direction of length 1;
   - the upper bound, from a guessed point: 6 u S and 10 u S as above, and its own steps;
   - 4 units in the last place that the leaf test may lose.
 
@@ -187,7 +187,7 @@ def seen_from(instanced, metric, leaf, x):
     return (q0, q1, q2), reach, lost * (1.0 + 2.0**-20), near
 
 
-# Number k of K, and three with a step: a row of K, or a column.
+# Entry k of K, by rows; row k of K; column k of K.
 _entry = inlined(lambda metric, k: F(peek(metric, ROWS + k)))
 _row = inlined(
     lambda metric, k: (_entry(metric, 3 * k), _entry(metric, 3 * k + 1), _entry(metric, 3 * k + 2))
@@ -226,7 +226,7 @@ _off = inlined(lambda low, high, p: greater(greater(low - p, p - high), splat(F(
 
 
 @inlined
-def _weighed(blocks, at, p, metric):
+def _squares_by_weights(blocks, at, p, metric):
     """Return lower bounds of squared stretched distances from p to the boxes in the node at `at`.
 
     For distances with components x, y, z they are w[0] x**2 + w[1] y**2 + w[2] z**2, by WEIGHTS w.
@@ -240,14 +240,14 @@ def _weighed(blocks, at, p, metric):
 
 
 @inlined
-def _step(g, r, near, far, column, share):
+def _step(g, r, near, far, column, inverse):
     """Move points of boxes along one axis to where they are nearest to p; return the new (g, r).
 
     g are the stretched vectors from the points to p, and r, in near..far, the vectors' components
-    along the axis before K is applied. `column` is the axis's column of K, and `share` the inverse
-    of its squared length.
+    along the axis before K is applied. `column` is the axis's column of K, and `inverse` is 1 over
+    its squared length.
     """
-    moved = greater(lesser(r - _along(g, column) * share, far), near)
+    moved = greater(lesser(r - _along(g, column) * inverse, far), near)
     change = moved - r
     g = (g[0] + change * column[0], g[1] + change * column[1], g[2] + change * column[2])
     return g, moved
@@ -261,7 +261,7 @@ def _least_along(g, near, far, column):
 
 
 @inlined
-def _directed(blocks, at, p, metric):
+def _squares_by_direction(blocks, at, p, metric):
     """Return lower bounds of squared stretched distances from p to the boxes in the node at `at`.
 
     For each box, g leads to p from about the nearest point, which STEPS rounds over the axes find;
@@ -307,7 +307,7 @@ def push_stretched(blocks, code, p, metric, bound, stack, top, spare):
     stay_outlined()
     at = node_at(code)
     if peek(metric, LEAST) < SHEARED:
-        squares = _directed(blocks, at, p, metric)
+        squares = _squares_by_direction(blocks, at, p, metric)
     else:
-        squares = _weighed(blocks, at, p, metric)
+        squares = _squares_by_weights(blocks, at, p, metric)
     return push_squares(blocks, code, squares, bound, stack, top, spare)

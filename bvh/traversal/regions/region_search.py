@@ -38,9 +38,9 @@ MAX_LEAF_SIZE = MAX_LEAF_ROWS * WIDTH
 # coordinate: v0, an edge and their sum, each rounded.
 GROUP_ERROR = 2.0**-20
 
-# Places in `Search.state`: the number of the query, the height of the stack (-1 before it), and
-# how many results there are; the `Position`; where the region's rows in the frame of a BLAS, and
-# polygons, begin in `Search.numbers`.
+# Places in `Search.state`: the number of the query, the height of the stack (-1 before the query
+# begins), and how many results there are; the `Position`; where in `Search.numbers` the region's
+# rows in the frame of a BLAS begin, and where polygons do.
 QUERY, TOP, COUNT, BASE, LEAF, ROWS, AT_ROWS, AT_POLYGON = range(8)
 _saved, _save = field(np.int64, QUERY, TOP, COUNT, BASE, LEAF, ROWS)
 
@@ -272,7 +272,7 @@ def visit(primitives, task, i, position, code, top, count):
 
 @inlined
 def _push_tree(task, code, top):
-    """Push the children that the region may overlap, of a node of a tree or TLAS, on `task.stack`.
+    """Push on `task.stack` those children of a node of a tree or TLAS that the region may overlap.
 
     `code` is the node's code, `top` the height of the stack; the new height is returned.
     """

@@ -31,7 +31,7 @@ from bvh.tree.shapes import KINDS, Boxes, Capsules, Spheres
 F = np.float32
 # Corners are clamped to this: an unused lane, from +inf to -inf, is beyond it.
 FARTHEST = 3.0e38
-# Bounds of relative errors, and of underflow.
+# Bounds of errors in float64, as a share of the terms, and of those by underflow.
 ERROR = 2.0**-48
 TINY = 2.0**-500
 
@@ -126,7 +126,7 @@ def _local_planes(region, i, frame, local, scale):
         terms = (abs(x) + abs(y) + abs(z) + abs(w)) * scale
         for axis in range(3):
             poke(local, 4 * k + axis, n[axis])
-        # n . x' has terms of at most 3 * 16: box corners are at most 16, components of n at most 1.
+        # 64 is above the sum of n . x': box corners are at most 16, components of n at most 1.
         poke(local, 4 * k + 3, height + (terms + 64.0) * ERROR)
     return True
 
