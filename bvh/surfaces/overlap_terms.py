@@ -334,8 +334,8 @@ def add_segments(own, other, outward, outward2, pairs, points, origin, e, sums):
     """Add the terms of segments in which pairs of faces meet to `sums` (see SUMS).
 
     Segment n is in faces pairs[n] of `own` and `other` (m, 3, 3), from row 2 n of `points` (.., 6)
-    to the next one. Seen from outside, the shared part of the first face is on its left. All but
-    `outward2`, the `outward` of the second solid, is as in `add_faces`.
+    to the next one. Seen from outside, the shared part of the first face is on its left.
+    `outward2` is the `outward` of the second solid; all else is as in `add_faces`.
     """
     origin = origin[0], origin[1], origin[2]
     for n in range(len(pairs)):

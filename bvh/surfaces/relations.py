@@ -164,7 +164,7 @@ def shares_met(face: Face, ends: Segment) -> tuple[list[Fraction], bool]:
     one share, where its line meets the plane, even if that is not in the face. If the segment is in
     the plane, there are the two shares between which it is in the face, or one, or none. If it is
     parallel to the plane, but not in it, they are those of its projection: callers have no such
-    segment, or may also cut it there.
+    segment, or cut it there without harm.
     """
     start, end = ends
 

@@ -114,10 +114,10 @@ def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:
     edges = np.column_stack([np.zeros(len(face), np.int32), edges])
     ends = ends.reshape(-1, 2)
     # Leave out segments of faces with two equal corners: both cut edges are the same.
-    long = ends[:, 0] != ends[:, 1]
+    kept = ends[:, 0] != ends[:, 1]
     return Curves(
-        points.reshape(-1, 2, 3)[long], cut[long].astype(np.int32).reshape(-1, 1),
-        edges.reshape(-1, 2, 3)[long], ends[long], NO_POLYGONS, np.empty((0, 1), np.int32),
+        points.reshape(-1, 2, 3)[kept], cut[kept].astype(np.int32).reshape(-1, 1),
+        edges.reshape(-1, 2, 3)[kept], ends[kept], NO_POLYGONS, np.empty((0, 1), np.int32),
     )  # fmt: skip
 
 

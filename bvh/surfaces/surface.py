@@ -262,12 +262,12 @@ class Surface:
     def joints(self) -> Joints:
         """How faces are joined at their edges (see `Joints`), if there are no `own_pairs`."""
         finite, outward = np.isfinite(self.corners).all(axis=(1, 2)), self.outward
-        sides = np.where(finite & ~self.cancelled, np.where(outward, outward, UNKNOWN), 0)
+        signs = np.where(finite & ~self.cancelled, np.where(outward, outward, UNKNOWN), 0)
         twins, (one, two) = np.full(self.corners.size // 3, -1), self._joined
         twins[one], twins[two] = two, one
         joints = Joints(
-            self.corners, sides.astype(np.int8), twins.reshape(-1, 3),
-            np.empty((len(sides), 3), np.int8), self.pieces,
+            self.corners, signs.astype(np.int8), twins.reshape(-1, 3),
+            np.empty((len(signs), 3), np.int8), self.pieces,
         )  # fmt: skip
         find_bends(joints)
         return joints
