@@ -25,21 +25,21 @@ def demo_scene() -> tuple[Scene, NDArray[np.int64]]:
 
     A sculpture, columns behind it and a machine part stand on the plane z = 0; moons orbit above.
     """
-    part, scene = bundled("meshes.cad_part").cad_part, Scene()
+    scene = Scene()
     vertices, faces = bundled("meshes.sculpture").sculpture(frequency=40)
-    scene.add((vertices, faces), _placed([0, 0, -vertices[:, 2].min()], 1.0), name="sculpture")
+    scene.add((vertices, faces), _transform([0, 0, -vertices[:, 2].min()], 1.0), name="sculpture")
     # 8 columns on an arc around the sculpture.
     column = bundled("meshes.masonry").column(height=3.0, radius=0.3, steps=2, flutes=12)
     angles = np.radians(BACK + np.linspace(-105.0, 105.0, 8))
-    places = np.stack([_placed([3.1 * np.cos(a), 3.1 * np.sin(a), 0], 1.0) for a in angles])
+    places = np.stack([_transform([3.1 * np.cos(a), 3.1 * np.sin(a), 0], 1.0) for a in angles])
     scene.add_many(column, places, [f"column {k + 1}" for k in range(8)])
     moon = bundled("meshes.organic").organic(frequency=8)
     ids = scene.add_many(moon, moon_places(0.0), [f"moon {k + 1}" for k in range(MOONS)])
-    vertices, faces = part()
+    vertices, faces = bundled("meshes.cad_part").cad_part()
     vertices = vertices - 0.5 * (vertices.min(axis=0) + vertices.max(axis=0))
     size, angle = 1.3 / np.ptp(vertices, axis=0).max(), np.radians(FRONT)
     place = [2.5 * np.cos(angle), 2.5 * np.sin(angle), -size * vertices[:, 2].min()]
-    scene.add((vertices, faces), _placed(place, size), name="machine part")
+    scene.add((vertices, faces), _transform(place, size), name="machine part")
     return scene, ids
 
 
@@ -49,7 +49,7 @@ def moon_places(seconds: float) -> NDArray[np.float64]:
     angle = 2.0 * np.pi * (seconds / PERIOD + moon / MOONS)
     height = 1.5 + 0.45 * np.sin(2.0 * angle + moon)
     places = np.stack([1.9 * np.cos(angle), 1.9 * np.sin(angle), height], axis=1)
-    return np.stack([_placed(place, 0.12 + 0.03 * (k % 3)) for k, place in enumerate(places)])
+    return np.stack([_transform(place, 0.12 + 0.03 * (k % 3)) for k, place in enumerate(places)])
 
 
 class Motion:
@@ -67,13 +67,13 @@ class Motion:
                 button = gui.add_button(text, color="gray")
                 button.on_click(lambda event, trial=trial: self._try(event.client_id, trial))
             self._moves = gui.add_checkbox("Moons move", False)
-        self._moves.on_update(lambda _: self._move())
+        self._moves.on_update(lambda _: self._show_moving())
         viewer._on_each_page(self._prepare)
         threading.Thread(target=self._run, name="demo", daemon=True).start()
 
     def _prepare(self, session: Session) -> None:
         """Show a picture of clay, and below the meshes the shadow of all that does not move."""
-        session.views.ground(without=self._ids.tolist())
+        session.views.tick_shadow(without=self._ids.tolist())
         session.shade("clay")
 
     def _try(self, client_id: int, trial: Any) -> None:
@@ -82,8 +82,8 @@ class Motion:
         if session is not None:
             trial(session)
 
-    def _move(self) -> None:
-        """Show meshes on all pages if the moons move now: each step would need a new picture."""
+    def _show_moving(self) -> None:
+        """Show meshes on all pages if the moons move: each step would need a new picture."""
         if self._moves.value:
             for session in list(self._viewer._sessions.values()):
                 session.shade(MESH)
@@ -121,7 +121,7 @@ TRIALS: dict[str, Any] = {
 }
 
 
-def _placed(place: Any, size: float) -> NDArray[np.float64]:
+def _transform(place: Any, size: float) -> NDArray[np.float64]:
     """Return the matrix (4, 4) that scales by `size` and then moves the origin to `place`."""
     matrix = np.diag([size, size, size, 1.0])
     matrix[:3, 3] = place

@@ -133,7 +133,7 @@ class Page:
         return f"{type(self).__name__}({'closed' if self.closed else repr(self.url)})"
 
     def _repr_html_(self) -> str:
-        """HTML of a frame with the page, for notebooks."""
+        """Return the HTML of a frame with the page, for notebooks."""
         if self.closed:
             return f"<code>{html.escape(repr(self))}</code>"
         url = html.escape(self._frame_url)
@@ -252,7 +252,7 @@ def public_url(url: str | None) -> tuple[str, str]:
 
 @contextmanager
 def _own_pages_only(host: str, allowed: Sequence[str]) -> Iterator[None]:
-    """Make a server on `host`, started in the block, refuse pages but its own and `allowed`."""
+    """Make a server on `host`, started in the block, refuse all but its own and `allowed` pages."""
     # Browsers let pages of any site connect to any server within reach, and send the origin of the
     # page, which viser does not check. A server for other machines, which may use any name for it,
     # accepts all pages, unless origins are listed.
@@ -273,21 +273,21 @@ def _own_pages_only(host: str, allowed: Sequence[str]) -> Iterator[None]:
             server.serve = serve  # type: ignore[misc]
 
 
-def running(script: str) -> str:
+def script_html(script: str) -> str:
     """Return HTML that runs a script when it is shown: the handler of an image of one pixel."""
     return f'<img alt="" src="{PIXEL}" onload="{html.escape(script)}" style="display:none">'
 
 
-def accessible() -> str:
+def accessible_html() -> str:
     """Return HTML that names viser's icons for screen readers, and gives texts enough contrast."""
     folder, names = files(__package__), ("accessible.css", "accessible.js")
     style, script = (folder.joinpath(name).read_text("utf-8") for name in names)
-    return f"<style>{style}</style>{running(script)}"
+    return f"<style>{style}</style>{script_html(script)}"
 
 
 def tab_title(title: str) -> str:
     """Return HTML that sets the title of the browser's tab, in place of viser's."""
-    return running(f"document.title = {title!r};")
+    return script_html(f"document.title = {title!r};")
 
 
 def block(inner: str) -> str:

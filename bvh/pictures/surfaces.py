@@ -13,7 +13,7 @@ from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
 from bvh.scene.scene import Scene
-from bvh.surfaces.numbering import names_of
+from bvh.surfaces.numbering import row_ranks
 from bvh.tree.primitives import Triangles
 
 Floats = NDArray[np.float64]
@@ -221,7 +221,7 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
     is weighted by the angles of faces at the vertex (Thürmer and Wüthrich 1998, "Computing vertex
     normals from polygonal facets"). Coincident vertices count as one. Zero for faces without area.
     """
-    vertices = names_of(points + 0.0)  # numbers of distinct points; + 0.0 makes 0.0 of -0.0
+    vertices = row_ranks(points + 0.0)  # numbers of distinct points; + 0.0 makes 0.0 of -0.0
     # The vertex of each corner, faces one after another.
     owners = vertices[faces].reshape(-1)
     flat, angles = _faces(points, faces)

@@ -60,7 +60,6 @@ BOTH, FIRST, SECOND = (True, True), (True, False), (False, True)
 # More than the error of the share of an edge, from 0 to 1, at which it enters a box.
 SLACK = 1e-9
 
-
 # Doubles that are tried near a point, and how far the first is, in sizes of a face.
 TRIES, REACH = 200, 2.0**-8
 
@@ -79,15 +78,16 @@ def cells_at(
     low, high = np.nextafter(at, -np.inf), np.nextafter(at, np.inf)
     lengths = [abs(x) for x in axis]
     drop = lengths.index(max(lengths))
-    flat: list[tuple[int, int, int]] = []  # (x, y, surface) as in `Wall`
+    half_planes: list[tuple[int, int, int]] = []  # (x, y, surface) as in `Wall`
     for which, surface in enumerate(surfaces):
         for face in surface.faces_at(low, high):
             directions = wings(face, m, axis)
             if directions is None:
                 return None
             for v in directions:
-                flat.append((*_across(v, axis, drop), which))
-    # Try random doubles, farther and farther from m, until the cell at one of them is decided.
+                half_planes.append((*_across(v, axis, drop), which))
+    # Try random doubles, farther and farther from m, until the cell at one of them is decided. The
+    # first is so far that rounding cannot undo the step.
     size = max(size * REACH, float(np.abs(at).max()) * 2.0**-40, 2.0**-1000)
     for _ in range(TRIES):
         step = rng.normal(size=3)
@@ -99,7 +99,7 @@ def cells_at(
         start = exact_point(q.tolist())
         x, y = _across(minus(start, m), axis, drop)
         walls: list[Wall] = []
-        for a, b, which in flat:
+        for a, b, which in half_planes:
             turn = x * b - y * a
             walls.append((1 if turn > 0 else -1 if turn < 0 else 0, a, b, which))
         # Try another double if this one is on the line of the segment or in the plane of a wall.
@@ -195,20 +195,20 @@ def cells_along(
     `ends` are homogeneous points. `size` is about the size of the faces there; more than the length
     of the segment has no effect.
     """
-    axis, size = minus(ends[1], ends[0]), min(size, size_of(ends))
+    axis, size = minus(ends[1], ends[0]), min(size, length_of(ends))
     while True:
-        cells = cells_at(surfaces, middle(*ends, rng), axis, size, rng)
+        cells = cells_at(surfaces, random_point(*ends, rng), axis, size, rng)
         if cells is not None:
             return cells
 
 
-def middle(a: Row, b: Row, rng: np.random.Generator) -> Row:
+def random_point(a: Row, b: Row, rng: np.random.Generator) -> Row:
     """Return a random homogeneous point of the segment a, b, at 1/4 to 3/4 of it."""
     return between(a, b, int(rng.integers(1 << 19, 3 << 19)), 1 << 21)
 
 
-def size_of(ends: Segment) -> float:
-    """Return about how far two homogeneous points are apart."""
+def length_of(ends: Segment) -> float:
+    """Return the distance of two homogeneous points, rounded."""
     p, q = map(rounded, ends)
     return hypot(p[0] - q[0], p[1] - q[1], p[2] - q[2])
 
@@ -253,14 +253,13 @@ def contact_cells(
 ) -> tuple[set[Cell], Pairs]:
     """Return kinds of cells at contacts, and the pairs (k, 2) of faces that signs do not decide.
 
-    Faces of either surface must meet at common corners and edges only. In `met`, an array (m,) of
-    each surface, True is written for the first faces of pieces in contact. The search stops once
+    Faces of either surface must meet at common corners and edges only. `met` has an array (m,) for
+    each surface, in which the first faces of pieces in contact become True. The search stops once
     all kinds are found; otherwise only the returned pairs may have further ones.
 
-    A `Cell` tells of a region of space whether it is inside each surface. Cells at a segment that
-    two faces share are wedges between half-planes of faces: of the two faces or, where the segment
-    is along an edge, of both faces that have it. `Joints.outward` says which side of each face is
-    outside, and so which wedges are inside which solid.
+    Cells at a segment that two faces share are wedges between half-planes: of the two faces or,
+    where the segment is along an edge, of both faces of that edge. `Joints.outward` says which side
+    of each face is outside, and so which wedges are inside which solid.
     """
     undecided = np.zeros(len(pairs), np.bool_)
     found = cells_at_contacts(
@@ -277,7 +276,8 @@ def edges_that_meet(
 
     Edge 3 i + k is edge k of face i. `bound` is at least the length of the edge's part in the box
     of the other solid, `faces` are the faces of that solid which the edge may meet. Each edge comes
-    once, the largest bounds first. `pairs` (n, 2) are all faces that meet, those of `own` first.
+    once, the largest bounds first. `pairs` (n, 2) are all pairs of a face of `own` and one that it
+    meets.
     """
     corners = own.corners
     signs = signs_of_corners(corners, other.corners, pairs)

@@ -1,4 +1,4 @@
-"""Curves in which two meshes meet, or one meets same_mesh: segments of pairs of faces.
+"""Curves in which two meshes meet, or one meets itself: segments of pairs of faces.
 
 Which segments share an end follows from exact signs, not from coordinates: an end is an edge of one
 mesh and the face of the other that it crosses, which all pairs of faces around it have in common;
@@ -30,7 +30,7 @@ from bvh.geometry.pairs.face_contacts import UNDECIDED
 from bvh.geometry.pairs.flat_contacts import AREA
 from bvh.runtime.arguments import kernel_input
 from bvh.surfaces.cells import signs_of_corners
-from bvh.surfaces.numbering import Mesh, first_rows, names_of
+from bvh.surfaces.numbering import Mesh, first_rows, row_ranks
 from bvh.surfaces.pair_signs import SIDES, SIGNS, crossing_points
 
 Reals = NDArray[np.float64]
@@ -45,13 +45,13 @@ Thin = set[tuple[int, int, int]]
 
 
 class Polygons(NamedTuple):
-    """Convex polygons: i is the first ``sizes[i]`` rows of ``corners[i]``, or none if that is 0."""
+    """Convex polygons: the first ``sizes[i]`` rows of ``corners[i]``, none where that is 0."""
 
     corners: Reals  # (n, MOST, 3)
     sizes: Whole  # (n,)
 
     def arrays(self) -> list[Reals]:
-        """Return the corners of each polygon, but for those without corners."""
+        """Return the corners of each polygon, without those of size 0."""
         found = np.empty(len(self.sizes), object)
         for size in range(3, MOST + 1):
             # Many arrays of one size are made faster from a larger one.
@@ -80,31 +80,33 @@ def curves_of(
 ) -> Curves:
     """Return the curves in which faces of two meshes meet; if `same_mesh`, of a mesh and itself.
 
-    Arguments are results of `faces_that_meet`. Pairs share an area (`flat`), are decided by signs
-    alone (`which`), or left to edges in planes and rational numbers (`rest`).
+    All but `same_mesh` are results of `faces_that_meet`. Pairs share an area (`flat`), are decided
+    by signs alone (`by_signs`), or left to edges in planes and rational numbers (`rest`).
     """
     signs, unknown = np.zeros((len(pairs), SIGNS), np.int8), np.flatnonzero(shared == UNDECIDED)
     signs[unknown] = signs_of_corners(own.corners, other.corners, pairs[unknown])
-    apart = unknown[(signs[unknown, :SIDES] != 0).all(axis=1)]
-    generic, crossed = crossed_edges(signs[apart])
-    # Two crossings are the ends of a segment. Pairs that signs do not decide follow.
+    # Pairs without a corner in the plane of the other face.
+    off_planes = unknown[(signs[unknown, :SIDES] != 0).all(axis=1)]
+    generic, crossed = crossed_edges(signs[off_planes])
+    # Two crossings are the ends of a segment.
     segments = np.flatnonzero(generic & (crossed.sum(axis=1) == 2))
-    which = apart[segments]
+    by_signs = off_planes[segments]
     pair, event = crossed[segments].nonzero()
     flat = np.flatnonzero(shared == AREA)
     polygons = _polygons_in_planes(own, other, pairs[flat])
     left, unsure = np.ones(len(pairs), np.bool_), polygons.sizes == UNSURE
-    left[apart[generic]], left[flat] = False, unsure
+    left[off_planes[generic]], left[flat] = False, unsure
     polygons.sizes[unsure], rest = 0, np.flatnonzero(left)
     touching, exact_end, slow = _segments_of_edges(
         own, other, pairs[rest], shared[rest], signs[rest]
     )
     exact = _exact_pairs(own, other, pairs[rest[slow]])
     thin, point_numbers = _thin_edges((own, other), exact, same_mesh), dict[Row, int]()
-    ends, points, edges = _segment_ends(own, other, pairs[which[pair]], event, same_mesh)
+    crossing_pairs = pairs[by_signs[pair]]
+    ends, points, edges = _segment_ends(own, other, crossing_pairs, event, same_mesh)
     if thin:
-        _rename_thin((own, other), pairs[which[pair]], event, ends, points, thin, point_numbers)
-    generic_ones = _Found(points.reshape(-1, 2, 3), pairs[which], edges.reshape(-1, 2, 3), ends)
+        _rename_thin((own, other), crossing_pairs, event, ends, points, thin, point_numbers)
+    generic_ones = _Found(points.reshape(-1, 2, 3), pairs[by_signs], edges.reshape(-1, 2, 3), ends)
     _, events = crossed_edges(signs[rest[slow]])
     slow_polygons, others = _in_rationals(own, other, exact, events, same_mesh, thin, point_numbers)
     for n, polygon in slow_polygons:
@@ -114,10 +116,10 @@ def curves_of(
     _number_ends(touching, exact_end, others, point_numbers)
     columns: Any = zip(generic_ones, touching, others, strict=True)
     found = _Found(*map(np.concatenate, columns))
-    # Ends at exact points have numbers already; those of others follow.
+    # Ends at exact points have numbers already, some negative; those of others follow.
     numbers, named = found.ends[:, 1].copy(), found.ends[:, 0] == RATIONAL
     numbers -= numbers.min(initial=0)
-    numbers[~named] = names_of(found.ends[~named]) + (numbers.max(initial=-1) + 1)
+    numbers[~named] = row_ranks(found.ends[~named]) + (numbers.max(initial=-1) + 1)
     numbers = numbers.reshape(-1, 2)
     faces = np.stack([own.ids[found.faces[:, 0]], other.ids[found.faces[:, 1]]], axis=1)
     # An edge in a face belongs to two faces: keep the first of segments with the same ends.
@@ -212,16 +214,16 @@ def _segments_of_edges(
     """
     codes, points = np.empty((len(pairs), 2), np.int8), np.empty((len(pairs), 2, 3))
     sizes = np.empty(len(pairs), np.int64)
-    found = kernel_input(pairs), kernel_input(shared), kernel_input(signs)
-    edge_segments(own.corners, other.corners, *found, codes, points, sizes)
+    inputs = kernel_input(pairs), kernel_input(shared), kernel_input(signs)
+    edge_segments(own.corners, other.corners, *inputs, codes, points, sizes)
     if (sizes == THIN).any():
         # Faces without area are ignored, but ends on their edges need rational numbers.
         sizes[sizes != 0] = UNSURE
     rows = np.flatnonzero(sizes == 2)
     points, codes, pairs = points[rows], codes[rows], kernel_input(pairs[rows])
     edges, ends = np.empty((len(rows), 2, 3), np.int32), np.empty((2 * len(rows), 4), np.int64)
-    names = [(mesh.faces, mesh.point_ids) for mesh in (own, other)]
-    identify_ends(codes, pairs, *names, edges, ends)
+    ids = [(mesh.faces, mesh.point_ids) for mesh in (own, other)]
+    identify_ends(codes, pairs, *ids, edges, ends)
 
     def exact_end(n: int) -> Row:
         """Return the exact point of end n."""
@@ -232,7 +234,7 @@ def _segments_of_edges(
         k, m = divmod(code - CROSSED, 3)
         one, two = own.corners[i].tolist(), other.corners[j].tolist()
         p, q, plane = one[k], one[(k + 1) % 3], exact_face(two).sides[m]
-        # If the edge k is in that plane, across the second face, edge m crosses the first face.
+        # If edge k is in that plane, across the second face, cut edge m by the plane through k.
         heights = dots(plane, [exact_point(p), exact_point(q)])
         if 0 in heights:
             p, q, plane = two[m], two[(m + 1) % 3], exact_face(one).sides[k]
@@ -257,9 +259,9 @@ def _number_ends(
     unsure = np.empty(0, np.int64)
     if by_number.any() or (touching.ends[:, 1] >= 0).any():
         points = touching.segments.reshape(-1, 3), others.segments.reshape(-1, 3)[by_number]
-        places = names_of(np.concatenate(points))
+        places = row_ranks(np.concatenate(points))
         rows = np.concatenate([touching.ends, others.ends[by_number]])
-        distinct = names_of(np.column_stack([places, rows]))
+        distinct = row_ranks(np.column_stack([places, rows]))
         kinds = places[np.unique(distinct, return_index=True)[1]]
         unsure = np.flatnonzero(np.bincount(kinds, minlength=count)[places[:count]] > 1)
     else:
@@ -288,7 +290,7 @@ def _exact_pairs(own: Mesh, other: Mesh, pairs: Ids) -> list[_Pair]:
 
 
 def _thin_edges(meshes: tuple[Mesh, Mesh], pairs: list[_Pair], same_mesh: bool) -> Thin:
-    """Return the edges of all faces without area in `pairs`, which include all with ends on them.
+    """Return the edges of those faces in `pairs` that have no area.
 
     Such a face closes a T-junction: a point of one of its edges is on another of them, too. So an
     end on such an edge must be identified by its point, not by the edge.
@@ -378,7 +380,7 @@ def _end(
 def _feature(
     p: Row, meshes: tuple[Mesh, Mesh], pair: tuple[int, int], exact: tuple[Face, Face]
 ) -> tuple[int, int, int]:
-    """Return (side, vertex, vertex) of an edge that the end p is on, or of a vertex, twice."""
+    """Return (side, vertex, vertex) of an edge that the end p is on, or a vertex, repeated."""
     edges = []
     for side in range(2):
         ids: list[int] = meshes[side].faces[pair[side]].tolist()

@@ -16,23 +16,23 @@ Ids = NDArray[np.int32]
 Whole = NDArray[np.int64]
 
 
-def names_of(rows: NDArray[Any]) -> Whole:
+def row_ranks(rows: NDArray[Any]) -> Whole:
     """Return the rank of each row (n, k) among the distinct rows, equal for equal rows.
 
     Rows are compared by the last column, then by the one before it, and so on.
     """
-    # Numbers that are ordered as the rows, by the columns so far, and a bound of them.
+    # The keys, all below `bound`, have the order of the rows by the columns so far.
     keys, bound = np.zeros(len(rows), np.int64), 1
     for column in rows.T[::-1]:
-        ranks, count = _numbers_of(column)
+        ranks, count = _ordered_integers(column)
         if bound * count >= 1 << 63:
             keys, bound = _ranks_of(keys)
         keys, bound = keys * count + ranks, bound * count
     return _ranks_of(keys)[0]
 
 
-def _numbers_of(column: NDArray[Any]) -> tuple[Whole, int]:
-    """Return (numbers, bound): integers in the order of a column, 0 to bound - 1."""
+def _ordered_integers(column: NDArray[Any]) -> tuple[Whole, int]:
+    """Return (integers, bound): integers from 0 to bound - 1 that are ordered as a column."""
     if column.dtype.kind == "i" and len(column):
         low, high = int(column.min()), int(column.max())
         if high - low < 1 << 20:
@@ -50,19 +50,20 @@ def _ranks_of(column: NDArray[Any]) -> tuple[Whole, int]:
 
 
 def first_rows(rows: NDArray[Any]) -> Whole:
-    """Return the first ones of equal rows (n, k): their indices, ascending."""
-    ranks = names_of(rows)
+    """Return the index of the first of each group of equal rows (n, k), ascending."""
+    ranks = row_ranks(rows)
     first = np.empty(ranks.max(initial=-1) + 1, np.int64)
-    # Of several numbers for one place, the last one is kept.
+    # In reverse, so that the first of equal rows is written last.
     first[ranks[::-1]] = np.arange(len(rows))[::-1]
     return np.sort(first)
 
 
 def numbered(ids: NDArray[Any], count: int) -> tuple[Whole, Whole]:
-    """Return (distinct, rows): the distinct ones of `ids` (n,), ascending, and where each is there.
+    """Return (distinct, rows): the distinct `ids`, ascending, and the row there of each id.
 
-    `ids` are 0 to `count` - 1.
+    `ids` (n,) are 0 to `count` - 1.
     """
+    # To sort a few ids is faster than to go through flags of all `count` numbers.
     if len(ids) < count // 32:
         return np.unique(ids, return_inverse=True)
     used, rows = np.zeros(count, np.bool_), np.empty(count, np.int64)
@@ -89,11 +90,11 @@ class Mesh(NamedTuple):
 def faces_that_meet(
     meshes: tuple[tuple[Reals, Ids], tuple[Reals, Ids]], pairs: Ids
 ) -> tuple[Mesh, Mesh, Ids, NDArray[np.int8]]:
-    """Return (own, other, pairs, shared): those of `pairs` that may share more than a point.
+    """Return (own, other, pairs, shared) of the pairs of faces that may share more than a point.
 
-    `meshes` are two of (vertices (n, 3), faces (m, 3)), `pairs` the faces of both that meet. The
-    result has pairs by the rows of faces in `own` and `other`; `shared` is what `kinds_of_contact`
-    finds.
+    `meshes` are two of (vertices (n, 3), faces (m, 3)), `pairs` (k, 2) all faces of both that meet.
+    `own` and `other` have only the faces of the pairs that are left, which number faces by their
+    rows there. `shared` is what `kinds_of_contact` finds.
     """
     shared = np.empty(len(pairs), np.int8)
     own, other = ((kernel_input(vertices), kernel_input(faces)) for vertices, faces in meshes)
@@ -103,13 +104,14 @@ def faces_that_meet(
     ids, points, rows = [], [], []
     for side, (vertices, faces) in enumerate(meshes):
         used, pairs[:, side] = numbered(pairs[:, side], len(faces))
-        of_faces, of_corners = numbered(faces[used].reshape(-1), len(vertices))
+        used_vertices, vertex_rows = numbered(faces[used].reshape(-1), len(vertices))
         ids.append(used.astype(np.int32))
         # Adding 0.0 turns -0.0 into 0.0, so that equal corners get equal numbers.
-        points.append(vertices[of_faces] + 0.0)
-        rows.append(of_corners.reshape(-1, 3))
-    numbers = np.split(names_of(np.concatenate(points)), [len(points[0])])
+        points.append(vertices[used_vertices] + 0.0)
+        rows.append(vertex_rows.reshape(-1, 3))
+    point_ids = np.split(row_ranks(np.concatenate(points)), [len(points[0])])
     this, that = (
-        Mesh(points[k][rows[k]], meshes[k][1][ids[k]], numbers[k][rows[k]], ids[k]) for k in (0, 1)
+        Mesh(points[k][rows[k]], meshes[k][1][ids[k]], point_ids[k][rows[k]], ids[k])
+        for k in (0, 1)
     )
     return this, that, pairs, shared

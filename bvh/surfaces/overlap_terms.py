@@ -55,15 +55,15 @@ from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 from bvh.surfaces.pair_signs import SIDES
 
-# A double-double in two columns of an array.
+# The double-double in columns k and k + 1 of a row.
 _read = inlined(lambda row, k: (row[k], row[k + 1]))
 # The sums of `add_faces` and `add_segments`, in double-doubles but for the last two: six times the
 # volume, 24 times its first moment, the sum of the sizes of the volume's terms, twice the area.
 SUMS, SIZE, AREA = 10, 8, 9
-# Rounding of a sum, as a share of the sizes of its terms, at most: those of a term and of adding to
-# up to 2**16 partial sums as large as all terms are less.
+# Bound of the rounding of a sum, as a share of the sizes of its terms: more than that of a term and
+# of adding it to partial sums, up to 2**16 of them as large as all terms.
 ROUNDING = 2.0**-84
-# Of an edge with parameter t from 0 to 1: `share` and `twice`, as double-doubles.
+# Columns of a table of edges: `share` and `twice` (step 3), as double-doubles.
 SHARES = 4
 
 
@@ -88,7 +88,7 @@ def _cross_sign(p, q, r, s, axis):
 
 @inlined
 def _direction_sign(p, q, r, s, axes, turns):
-    """Return the sign of the product of (q - p) x (s - r) and the infinitesimal move.
+    """Return the sign of the dot product of (q - p) x (s - r) and the infinitesimal move.
 
     The move is, as in `move_apart`, by turns[k] along axes[k], each infinitely less than the last.
     """
@@ -334,8 +334,8 @@ def add_segments(own, other, outward, outward2, pairs, points, origin, e, sums):
     """Add the terms of segments in which pairs of faces meet to `sums` (see SUMS).
 
     Segment n is in faces pairs[n] of `own` and `other` (m, 3, 3), from row 2 n of `points` (.., 6)
-    to the next one. Seen from outside, the shared part of the first face is on its left. All but
-    `outward2`, the `outward` of the second solid, is as in `add_faces`.
+    to the next one. Seen from outside, the shared part of the first face is on its left.
+    `outward2` is the `outward` of the second solid; all else is as in `add_faces`.
     """
     origin = origin[0], origin[1], origin[2]
     for n in range(len(pairs)):

@@ -242,14 +242,14 @@ class _Moved:
     def _crossing_points(self) -> list[tuple[Reals, Reals]]:
         """For each solid, shares (n, 2) of its edges at crossings, 0 to 1, and points (n, 6)."""
         found = []
-        for ends, faces in map(self._crossing, range(2)):
+        for ends, faces in map(self._crossing_corners, range(2)):
             shares, points = np.empty((len(ends), 2)), np.empty((len(ends), 6))
             overlap_terms.find_crossings(ends, faces, *self._frame, shares, points)
             found.append((shares, points))
         return found
 
-    def _crossing(self, which: int) -> tuple[Reals, Reals]:
-        """Return the ends (n, 2, 3) of edges of a solid that cross, and the faces (n, 3, 3)."""
+    def _crossing_corners(self, which: int) -> tuple[Reals, Reals]:
+        """Return the ends (n, 2, 3) of a solid's edges, and the faces (n, 3, 3) that they cross."""
         own, other = self.surfaces[which].corners, self.surfaces[1 - which].corners
         face, k = np.divmod(self.sides[which].edges, 3)
         ends = np.stack([own[face, k], own[face, (k + 1) % 3]], axis=1)
@@ -334,7 +334,7 @@ class _Moved:
         """
         volume, moment, points = Fraction(0), [Fraction(0)] * 3, list[Vector]()
         for own, side, (ends, faces) in zip(
-            self.surfaces, self.sides, map(self._crossing, range(2)), strict=True
+            self.surfaces, self.sides, map(self._crossing_corners, range(2)), strict=True
         ):
             # Find the sign and the parameter t of each crossing of an edge, and its point.
             crossed = dict[int, list[tuple[int, Fraction]]]()

@@ -4,8 +4,8 @@ Of two faces six signs say on which sides of each other's planes their corners a
 their edges pass each other. Where an edge surely crosses a face, the point is found in
 double-doubles and rounded; all else is left to rational numbers.
 
-Where two surfaces touch, signs also say which cells there are: of every half-plane of a face at a
-segment that two faces share, on which side of the other surface it is.
+Where two surfaces touch, signs also say on which side of the other surface each half-plane of a
+face at a shared segment is, and so which kinds of cells meet there.
 """
 
 from typing import NamedTuple
@@ -54,17 +54,17 @@ def pair_signs(own, other, pairs, signs):
         signs[n, 3], signs[n, 4], signs[n, 5] = t
         flat = s == t == (0, 0, 0) and (spread_axis(a) >= 0 or spread_axis(b) >= 0)
         for k in range(9):
-            # In one plane, edges do not pass each other, nor do edges that share an end.
+            # The sign is 0 for edges in one plane, and for edges that share an end.
             p, q = corner_at(own, i, k // 3), corner_at(own, i, (k // 3 + 1) % 3)
             c, d = corner_at(other, j, k % 3), corner_at(other, j, (k + 1) % 3)
-            none = flat or p == c or p == d or q == c or q == d
-            signs[n, SIDES + k] = 0 if none else orient3d(p, q, c, d)
+            is_zero = flat or p == c or p == d or q == c or q == d
+            signs[n, SIDES + k] = 0 if is_zero else orient3d(p, q, c, d)
 
 
 # Kinds of cells, as bits: in both solids, in the first alone, in the second alone.
 IN_BOTH, IN_FIRST, IN_SECOND = 1, 2, 4
-DECIDED = IN_BOTH | IN_FIRST | IN_SECOND
-# OPEN is added to kinds of cells that signs do not decide, UNKNOWN is in place of a sign.
+ALL_KINDS = IN_BOTH | IN_FIRST | IN_SECOND
+# OPEN is a bit of contacts whose cells signs do not decide, UNKNOWN is in place of a sign.
 OPEN, UNKNOWN = 8, 2
 
 
@@ -107,19 +107,19 @@ def find_bends(joints):
 
 
 @inlined
-def _seen(side, outside, inside):
-    """Return the kinds of cells (bits) along a half-plane of a face, by its side of a solid.
+def _kinds_on(side, outside, inside):
+    """Return the kinds of cells (bits) along a half-plane that is on a `side` of a solid.
 
-    They are `outside` for the side 1, `inside` for -1, and none for 0: in the solid's surface.
+    They are `outside` if it is outside the solid (1), `inside` if inside (-1), none in its surface.
     """
     return outside if side > 0 else (inside if side < 0 else 0)
 
 
 @kernel
-def _from_joint(joints, j, k, p, height, outside, inside):
+def _kinds_at_joint(joints, j, k, p, height, outside, inside):
     """Return the kinds of cells along a half-plane from edge k of face j through a point p.
 
-    `height` is the side of the face, 1 or -1, that p is on; `outside` and `inside` as in `_seen`.
+    `height` is the side of the face, 1 or -1, that p is on; the rest is as in `_kinds_on`.
     """
     stay_outlined()
     corners, outward, twins, bends, _ = joints
@@ -127,39 +127,39 @@ def _from_joint(joints, j, k, p, height, outside, inside):
     if bend == UNKNOWN:
         return OPEN
     if side != bend:
-        # Above one face, it is outside if the solid is convex or flat there; below one face, it is
-        # inside if the solid is reflex or flat.
-        return _seen(side, outside, inside)
+        # Above face j, the half-plane is outside if the solid is convex or flat at the edge; below
+        # it, the half-plane is inside if the solid is reflex or flat.
+        return _kinds_on(side, outside, inside)
     i = twins[j, k] // 3
     a, b, c = face_at(corners, i)
     # Else the neighbour i decides, 0 if the half-plane is that of the neighbour itself.
-    return _seen(outward[i] * orient3d(a, b, c, p), outside, inside)
+    return _kinds_on(outward[i] * orient3d(a, b, c, p), outside, inside)
 
 
 @inlined
-def _beyond(bend, outside, inside):
+def _kinds_beyond(bend, outside, inside):
     """Return the kinds of cells along the plane of a face, beyond an edge where the face ends.
 
     The plane is `outside` of the solid there if the `bend` is convex (-1), `inside` if reflex (1).
     """
-    return OPEN if bend == UNKNOWN else _seen(-bend, outside, inside)
+    return OPEN if bend == UNKNOWN else _kinds_on(-bend, outside, inside)
 
 
 @inlined
-def _seen_from(a, s, joints, j, k, outside, inside):
+def _kinds_along(a, s, joints, j, k, outside, inside):
     """Return the kinds of cells along face a, on either side of face j of the other surface.
 
     s are the sides of face j that the corners of a are on. Edge k of face j, none if k is -1, is in
-    the plane of a. `outside` and `inside` are as in `_seen`.
+    the plane of a. `outside` and `inside` are as in `_kinds_on`.
     """
     found = 0
     for side in (-1, 1):
         m = 0 if s[0] == side else (1 if s[1] == side else (2 if s[2] == side else -1))
         if m >= 0 and k < 0:
-            found |= _seen(side * joints.outward[j], outside, inside)
+            found |= _kinds_on(side * joints.outward[j], outside, inside)
         elif m >= 0:
             p = a[0] if m == 0 else (a[1] if m == 1 else a[2])
-            found |= _from_joint(joints, j, k, p, side, outside, inside)
+            found |= _kinds_at_joint(joints, j, k, p, side, outside, inside)
     return found
 
 
@@ -184,16 +184,16 @@ def _cells_across(first, second, i, j, s):
         return OPEN
     # If the faces pass through each other, all kinds of cells meet there.
     if k < 0 and m < 0:
-        return DECIDED
-    found = _seen_from(a, s, second, j, m, IN_FIRST, IN_BOTH | IN_SECOND)
-    return found | _seen_from(b, t, first, i, k, IN_SECOND, IN_BOTH | IN_FIRST)
+        return ALL_KINDS
+    found = _kinds_along(a, s, second, j, m, IN_FIRST, IN_BOTH | IN_SECOND)
+    return found | _kinds_along(b, t, first, i, k, IN_SECOND, IN_BOTH | IN_FIRST)
 
 
 @inlined
 def _passes(sides, sides2, k):
     """Return whether edge k of a triangle passes through the inside of another in its plane.
 
-    sides[n] are the sides of the other's edge n for this one's corners, sides2[k] the reverse.
+    sides[n][m] is the side of the other's edge n for this one's corner m; sides2 is the reverse.
     """
     m, passed = (k + 1) % 3, least(sides2[k]) < 0 < most(sides2[k])
     for n in range(3):
@@ -204,7 +204,7 @@ def _passes(sides, sides2, k):
 @inlined
 def _may_pass(bend, p, q, a):
     """Return whether an edge p, q may pass through a triangle a in 2D, or along its border."""
-    # An edge that only divides a flat part counts as none.
+    # An edge whose `bend` is 0 only divides a flat part of the surface.
     if bend == 0:
         return False
     s, t, u = orient2d(p, q, a[0]), orient2d(p, q, a[1]), orient2d(p, q, a[2])
@@ -216,7 +216,7 @@ def _may_pass(bend, p, q, a):
 def _cells_in_plane(first, second, i, j, known):
     """Return the kinds of cells where faces i and j, in one plane, share a segment or area, or -1.
 
-    `known` kinds need not be found again: the result may be 0 in place of these, or of -1.
+    Kinds that are `known` need not be found again: the result may be 0 if there can be no others.
     """
     stay_outlined()
     a, b = face_at(first.corners, i), face_at(second.corners, j)
@@ -224,16 +224,17 @@ def _cells_in_plane(first, second, i, j, known):
     a, b = projected(a, axis), projected(b, axis)
     turn, turn2 = orient2d(a[0], a[1], a[2]), orient2d(b[0], b[1], b[2])
     # Whether both solids are on the same side of the plane.
-    alike = first.outward[i] * turn == second.outward[j] * turn2
-    found = IN_BOTH if alike else IN_FIRST | IN_SECOND
-    c = first.bends[i, 0], first.bends[i, 1], first.bends[i, 2]
-    d = second.bends[j, 0], second.bends[j, 1], second.bends[j, 2]
+    same_side = first.outward[i] * turn == second.outward[j] * turn2
+    found = IN_BOTH if same_side else IN_FIRST | IN_SECOND
+    bends = first.bends[i, 0], first.bends[i, 1], first.bends[i, 2]
+    bends2 = second.bends[j, 0], second.bends[j, 1], second.bends[j, 2]
     if found & known == found and first.outward[i] != UNKNOWN != second.outward[j]:
         # Other kinds of cells are at edges where the solid is not flat.
         passed = False
         for k in range(3):
             m = (k + 1) % 3
-            passed = passed or _may_pass(c[k], a[k], a[m], b) or _may_pass(d[k], b[k], b[m], a)
+            passed = passed or _may_pass(bends[k], a[k], a[m], b)
+            passed = passed or _may_pass(bends2[k], b[k], b[m], a)
         if not passed:
             return 0
     if flat_contact(a, b) == POINT:
@@ -246,16 +247,16 @@ def _cells_in_plane(first, second, i, j, known):
         for k in range(3):
             for m in range(3):
                 if share_a_segment(a, b, sides, k, m):
-                    found = max(found, 0) | _beyond(d[m], IN_FIRST, IN_BOTH | IN_SECOND)
-                    found |= _beyond(c[k], IN_SECOND, IN_BOTH | IN_FIRST)
+                    found = max(found, 0) | _kinds_beyond(bends2[m], IN_FIRST, IN_BOTH | IN_SECOND)
+                    found |= _kinds_beyond(bends[k], IN_SECOND, IN_BOTH | IN_FIRST)
         return found
     if first.outward[i] == UNKNOWN or second.outward[j] == UNKNOWN:
         return OPEN
     for k in range(3):
-        if d[k] != 0 and _passes(sides, sides2, k):
-            found |= _beyond(d[k], IN_FIRST, IN_BOTH | IN_SECOND)
-        if c[k] != 0 and _passes(sides2, sides, k):
-            found |= _beyond(c[k], IN_SECOND, IN_BOTH | IN_FIRST)
+        if bends2[k] != 0 and _passes(sides, sides2, k):
+            found |= _kinds_beyond(bends2[k], IN_FIRST, IN_BOTH | IN_SECOND)
+        if bends[k] != 0 and _passes(sides2, sides, k):
+            found |= _kinds_beyond(bends[k], IN_SECOND, IN_BOTH | IN_FIRST)
     return found
 
 
@@ -275,6 +276,7 @@ def cells_at_contacts(first, second, pairs, met, met2, undecided):
         a, b = face_at(first.corners, i), face_at(second.corners, j)
         s = (0, 0, 0) if common_axis(a, b) >= 0 else sides_of_corners(a, b)
         if s == (0, 0, 0):
+            # A result of 0 may stand for -1, no contact: allow it only if both pieces are marked.
             known = found if met[piece] and met2[piece2] else 0
             cells = _cells_in_plane(first, second, i, j, known)
         elif touches_at_most(s):
@@ -284,22 +286,22 @@ def cells_at_contacts(first, second, pairs, met, met2, undecided):
         if cells >= 0:
             met[piece] = met2[piece2] = True
             undecided[n] = cells >= OPEN
-            found |= cells & DECIDED
-            if found == DECIDED:
+            found |= cells & ALL_KINDS
+            if found == ALL_KINDS:
                 break
     return found
 
 
 @entry
 def count_crossings(faces, p, q):
-    """Return how many faces the segment p, q crosses; -1 if it may meet an edge or end in one."""
+    """Return how many faces a segment p, q crosses; -1 if it may meet an edge, or end in a face."""
     p, q, count = (p[0], p[1], p[2]), (q[0], q[1], q[2]), 0
     low, high = floats.lower_of(p, q), floats.upper_of(p, q)
     for i in range(len(faces)):
         a, b, c = face_at(faces, i)
         # Skip faces whose boxes do not meet that of the segment: most of them.
-        top, bottom = floats.upper_of(a, floats.upper_of(b, c)), floats.lower_of(a, b)
-        bottom = floats.lower_of(bottom, c)
+        top = floats.upper_of(a, floats.upper_of(b, c))
+        bottom = floats.lower_of(floats.lower_of(a, b), c)
         if top[0] < low[0] or top[1] < low[1] or top[2] < low[2]:
             continue
         if bottom[0] > high[0] or bottom[1] > high[1] or bottom[2] > high[2]:

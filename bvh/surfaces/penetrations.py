@@ -29,7 +29,8 @@ ENOUGH, NOISE = 1e-6, 2.0**-40
 # Simplices that are divided at a time, and the most in a search; the most while all that is found
 # is noise, as where solids overlap by a rounding error, so that few simplices are ruled out.
 BATCH, MOST, FEWER = 256, 1 << 16, 1 << 12
-# Other places of a simplex: where its parent's bound was attained; its lost corner, or `_uphill`.
+# Places of a simplex that are not its corners: where its parent's bound was attained, and the
+# corner that a face lost when it was divided, or the `_uphill` point of a tetrahedron.
 MORE = 2
 # The steps that approximate the nearest point of a convex hull.
 STEPS = 12
@@ -44,7 +45,7 @@ class Deepest(NamedTuple):
     prim_id: tuple[int, int]  # the faces of the first solid and of the second nearest to the point
     own: bool  # whether the point is of the first solid, inside the second
     error: float  # the depth is larger by at most this
-    length: float  # of that part; 0 if a vertex or a face's middle is inside the other solid
+    length: float  # of the longest part; 0 if a vertex or a face's middle is inside the other solid
 
 
 NOTHING = Deepest(0.0, np.full(3, np.nan), np.full(3, np.nan), (-1, -1), False, 0.0, 0.0)
@@ -76,7 +77,7 @@ def deepest_of(
     starts += [places.add_box(low, high) for places in sides]
     for places in sides:
         search.look_at(places, np.arange(len(places.depth)))
-    search.run([_Cells.of(*start) for start in zip(sides * 2, starts, strict=True)])
+    search.run([_Simplices.of(*start) for start in zip(sides * 2, starts, strict=True)])
     length = 0.0
     if not (vertex_inside or have_same_faces(*pair)):
         if not any(places.holds_middles(low, high, noise) for places in sides):
@@ -111,7 +112,7 @@ class _Places:
         self.face = np.empty(0, np.int64)
 
     def add(self, points: Reals, on_surface: bool) -> Whole:
-        """Add points (n, 3), and return their numbers; `on_surface`: on that of their own solid."""
+        """Add points (n, 3), `on_surface` of their own solid or not; return their numbers."""
         first, count, tree = len(self.depth), len(points), self.other.tree
         if count == 0:
             return np.empty(0, np.int64)
@@ -122,9 +123,9 @@ class _Places:
         depth = np.where(tree.contains(points, threads=self._threads), 1.0, -1.0) * found.distance
         own = np.full(count, np.inf)
         if not on_surface:
-            mine, near = self.own.tree, self._threads
-            own = mine.closest_point(points, threads=near).distance
-            own = np.where(mine.contains(points, threads=near), own, -own)
+            mine, threads = self.own.tree, self._threads
+            own = mine.closest_point(points, threads=threads).distance
+            own = np.where(mine.contains(points, threads=threads), own, -own)
         clear = self.other.distances_to_creases(found.position, face)
         columns = found.position, unit_normals(corners), depth, own, clear, face, points
         names = "near", "normal", "depth", "own_depth", "clear", "face", "at"
@@ -150,7 +151,7 @@ class _Places:
         # Corners in the box were added first, so that their ranks are their numbers.
         whole = np.searchsorted(self._corners, ids[within])
         cut = self.add(points, True)[numbers.reshape(-1, 3)]
-        return self._simplices(np.concatenate([whole, cut]))
+        return self._with_more(np.concatenate([whole, cut]))
 
     def add_box(self, low: Reals, high: Reals) -> Whole:
         """Add the corners of a box; return tetrahedra that fill it, as simplices."""
@@ -158,7 +159,7 @@ class _Places:
         numbers = self.add(box[np.indices((2, 2, 2)).reshape(3, -1).T, np.arange(3)], False)
         # Kuhn's triangulation: paths along the axes, in each order, from corner 0 to corner 7.
         paths = [(0, 1 << a, (1 << a) | (1 << b), 7) for a in range(3) for b in range(3) if a != b]
-        return self._simplices(numbers[np.array(paths)])
+        return self._with_more(numbers[np.array(paths)])
 
     def holds_middles(self, low: Reals, high: Reals, noise: float) -> bool:
         """Return whether a face's middle in a box is deeper than `noise` in the other solid."""
@@ -169,39 +170,38 @@ class _Places:
         return bool((tree.closest_point(middles, threads=threads).distance > noise).any())
 
     @staticmethod
-    def _simplices(corners: Whole) -> Whole:
+    def _with_more(corners: Whole) -> Whole:
         """Return simplices (n, k + MORE) of corners (n, k), the first MORE also as other places."""
         return np.concatenate([corners, corners[:, :MORE]], axis=1)
 
 
-class _Cells(NamedTuple):
+class _Simplices(NamedTuple):
     """Simplices to search: numbers of the places that are their corners, then of MORE others."""
 
     places: _Places
-    cells: Whole  # (n, corners + MORE)
+    simplices: Whole  # (n, corners + MORE)
     bound: Reals  # (n,), of the depth in each
 
     @classmethod
-    def of(cls, places: _Places, cells: Whole) -> _Cells:
+    def of(cls, places: _Places, simplices: Whole) -> _Simplices:
         """Return simplices with bounds by distances alone (see `_first_bounds`)."""
-        return cls(places, cells, _first_bounds(places, cells[:, :-MORE]))
+        return cls(places, simplices, _first_bounds(places, simplices[:, :-MORE]))
 
-    def above(self, limit: float) -> _Cells:
+    def above(self, limit: float) -> _Simplices:
         """Return the simplices in which the bound of the depth is above a limit."""
         kept = self.bound > limit
-        return _Cells(self.places, self.cells[kept], self.bound[kept])
+        return _Simplices(self.places, self.simplices[kept], self.bound[kept])
 
-    def joined(self, other: _Cells) -> _Cells:
+    def joined(self, other: _Simplices) -> _Simplices:
         """Return these simplices and then `other` ones, of the same places."""
-        cells, bound = np.concatenate([self.cells, other.cells]), np.append(self.bound, other.bound)
-        return _Cells(self.places, cells, bound)
+        simplices = np.concatenate([self.simplices, other.simplices])
+        return _Simplices(self.places, simplices, np.append(self.bound, other.bound))
 
 
 class _Search:
     """A search for the deepest place: `best`, the depth so far, is at the place `where`.
 
-    After `run`, other places are deeper by at most `error`. `least` is the depth below which
-    differences are due to rounding.
+    After `run`, other places are deeper by at most `error`.
     """
 
     def __init__(self, least: float) -> None:
@@ -221,7 +221,7 @@ class _Search:
             k = int(depth.argmax())
             self.best, self.where = float(depth[k]), (places, int(numbers[k]))
 
-    def run(self, parts: list[_Cells]) -> None:
+    def run(self, parts: list[_Simplices]) -> None:
         """Search simplices, those of the highest bounds first."""
         total = 0
         while total < (MOST if self.best > self._least else FEWER):
@@ -230,7 +230,7 @@ class _Search:
             if len(part.bound) == 0:
                 break
             order = np.argsort(-part.bound, kind="stable")
-            now, later = (_Cells(part.places, part.cells[o], part.bound[o])
+            now, later = (_Simplices(part.places, part.simplices[o], part.bound[o])
                           for o in (order[:BATCH], order[BATCH:]))  # fmt: skip
             total += len(now.bound)
             parts[k] = later.joined(self._divided(now))
@@ -238,45 +238,45 @@ class _Search:
         lost = max(part.bound.max(initial=0.0) for part in parts)
         self.error = max(self.limit, lost) - self.best
 
-    def _divided(self, part: _Cells) -> _Cells:
+    def _divided(self, part: _Simplices) -> _Simplices:
         """Test a few places in simplices; return parts of those that may hold deeper places.
 
-        Parts are halves, or halves of halves where there are few simplices.
+        A simplex is halved once, or repeatedly where there are few.
         """
-        places, count = part.places, part.cells.shape[1] - MORE
-        most, aim = _bounds(places, part.cells, self.limit)
+        places, count = part.places, part.simplices.shape[1] - MORE
+        most, aim = _bounds(places, part.simplices, self.limit)
         most = np.minimum(most, part.bound)
         kept = most > self.limit
-        cells, most, aim = part.cells[kept], most[kept], aim[kept]
-        owners = np.arange(len(cells))
+        simplices, most, aim = part.simplices[kept], most[kept], aim[kept]
+        owners = np.arange(len(simplices))
         added, in_space, first = [aim], count == 4, len(places.depth)
         if in_space:
-            uphill, least = _uphill(places, cells, most)
+            uphill, least = _uphill(places, simplices, most)
             added.append(uphill)
         # Here and below, write the numbers that `places.add` will give to the new points.
-        cells = cells.copy()
+        simplices = simplices.copy()
         for k in range(len(added)):
-            cells[:, count + k] = first + k * len(owners) + owners
+            simplices[:, count + k] = first + k * len(owners) + owners
         for step in range(count - 1):
-            if step and len(cells) * 2 > BATCH:
+            if step and len(simplices) * 2 > BATCH:
                 break
             at = np.concatenate([places.at, *added])
-            a, b, middle = _longest_edges(at[cells[:, :count]])
+            a, b, middle = _longest_edges(at[simplices[:, :count]])
             added.append(middle)
-            rows, halves = np.arange(len(cells)), (cells, cells.copy())
+            rows, halves = np.arange(len(simplices)), (simplices, simplices.copy())
             for half, end in zip(halves, (a, b), strict=True):
                 # The middle replaces one end, which a face keeps as its second other place.
                 if not in_space:
                     half[:, count + 1] = half[rows, end]
                 half[rows, end] = len(at) + rows
-            cells, owners = np.concatenate(halves), np.tile(owners, 2)
+            simplices, owners = np.concatenate(halves), np.tile(owners, 2)
         self.look_at(places, places.add(np.concatenate(added), not in_space))
         live = most > self.limit
         if in_space:
-            # In the others the distance has no local maximum, see `_uphill`.
+            # Tetrahedra without a local maximum of the depth, by `_uphill`, are left out.
             live &= ~(np.abs(places.depth[first + len(aim) : first + 2 * len(aim)]) > least)
         kept = live[owners]
-        found = _Cells.of(places, cells[kept])
+        found = _Simplices.of(places, simplices[kept])
         return found._replace(bound=np.minimum(found.bound, most[owners[kept]]))
 
 
@@ -293,25 +293,25 @@ def _first_bounds(places: _Places, corners: Whole) -> Reals:
     return np.where(outside, 0.0, (depth + reach).min(axis=1))
 
 
-def _bounds(places: _Places, cells: Whole, limit: float) -> tuple[Reals, Reals]:
+def _bounds(places: _Places, simplices: Whole, limit: float) -> tuple[Reals, Reals]:
     """Return bounds of the depth in simplices, (n,), and where they are attained, (n, 3).
 
     Each place of a simplex gives a function: the distance from the place's nearest face, or from
     the plane of that face if the simplex is over its flat part. An average of functions bounds the
-    depth; its maximum is at a corner. The average with the least maximum, the value of a matrix
-    game, is sought until the bound is at most `limit`.
+    depth; its maximum is at a corner. The least maximum, the value of a matrix game, is sought
+    among averages of 1, 2, ... functions, equal at as many corners, until it is at most `limit`.
     """
-    count = cells.shape[1] - MORE
-    at = places.at[cells[:, :count]]
-    offset = at[:, None] - places.near[cells][:, :, None]
-    normal = places.normal[cells][:, :, None]
+    count = simplices.shape[1] - MORE
+    at = places.at[simplices[:, :count]]
+    offset = at[:, None] - places.near[simplices][:, :, None]
+    normal = places.normal[simplices][:, :, None]
     height = (offset * normal).sum(axis=3)
     aside = np.sqrt(((offset - height[..., None] * normal) ** 2).sum(axis=3))
     # Functions by simplex, place and corner.
     values = np.abs(height)
-    far = ~(aside.max(axis=2) <= places.clear[cells])
+    far = ~(aside.max(axis=2) <= places.clear[simplices])
     if far.any():
-        corners = places.other.corners[places.face[cells[far]]]
+        corners = places.other.corners[places.face[simplices[far]]]
         values[far] = distances_to_faces(at[np.nonzero(far)[0]], corners[:, None])
     worst = values.max(axis=2)
     best, weights = worst.min(axis=1), np.zeros(at.shape[:2])
@@ -319,7 +319,7 @@ def _bounds(places: _Places, cells: Whole, limit: float) -> tuple[Reals, Reals]:
     weights[rows, values[rows, worst.argmin(axis=1)].argmax(axis=1)] = 1.0
     for size in range(2, count + 1):
         rows = rows[best[rows] > limit]
-        chosen, ends = choices(cells.shape[1], size), choices(count, size)
+        chosen, ends = choices(simplices.shape[1], size), choices(count, size)
         functions = values[rows][:, chosen]
         games = functions[..., ends].swapaxes(2, 3)
         bounds = (equaliser(games) @ functions).max(axis=3)
@@ -345,7 +345,7 @@ def _longest_edges(at: Reals) -> tuple[Whole, Whole, Reals]:
     return a, b, (at[rows, a] + at[rows, b]) / 2.0
 
 
-def _uphill(places: _Places, cells: Whole, most: Reals) -> tuple[Reals, Reals]:
+def _uphill(places: _Places, simplices: Whole, most: Reals) -> tuple[Reals, Reals]:
     """Return points (n, 3) uphill of simplices, and bounds of their distances from the surface.
 
     A simplex holds no local maximum of the depth, which is at most `most`, if its point is farther
@@ -353,19 +353,19 @@ def _uphill(places: _Places, cells: Whole, most: Reals) -> tuple[Reals, Reals]:
     sides, and one of them is uphill, along u: (q - x) u >= 0. That one is at most
     hypot(depth, s) + r from a point that is uphill by s of the middle of a simplex of radius r.
     """
-    at = places.at[cells]
+    at = places.at[simplices]
     corners = at[:, :-MORE]
     middle = corners.mean(axis=1)
     radius = np.sqrt(((corners - middle[:, None]) ** 2).sum(axis=2)).max(axis=1)
     with np.errstate(all="ignore"):
-        ways = (at - places.near[cells]) / places.depth[cells][:, :, None]
+        ways = (at - places.near[simplices]) / places.depth[simplices][:, :, None]
         ways = np.nan_to_num(ways)
         # The least average of the directions uphill at the corners: Frank and Wolfe's steps.
         least, rows = ways[:, 0], np.arange(len(at))
         for _ in range(STEPS):
-            next_one = ways[rows, (ways * least[:, None]).sum(axis=2).argmin(axis=1)] - least
-            share = -(next_one * least).sum(axis=1) / (next_one**2).sum(axis=1)
-            least = least + np.clip(np.nan_to_num(share), 0.0, 1.0)[:, None] * next_one
+            toward = ways[rows, (ways * least[:, None]).sum(axis=2).argmin(axis=1)] - least
+            share = -(toward * least).sum(axis=1) / (toward**2).sum(axis=1)
+            least = least + np.clip(np.nan_to_num(share), 0.0, 1.0)[:, None] * toward
         slope = np.sqrt((least**2).sum(axis=1))
         step = np.minimum(4.0 * radius / slope, most)
         point = middle + np.nan_to_num(step / slope)[:, None] * least
@@ -382,4 +382,5 @@ def distances_to_faces(points: Reals, corners: Reals) -> Reals:
     with np.errstate(all="ignore"):
         normal = normal / np.sqrt((normal**2).sum(axis=-1, keepdims=True))
     height = np.abs((offsets[..., 0, :] * normal).sum(axis=-1))
+    # The height of a face without area is NaN, and so not <=: its edges decide.
     return np.where((sides >= 0.0).all(axis=-1) & (height <= off), height, off)

@@ -39,15 +39,15 @@ from bvh.surfaces.cells import (
     contact_cells,
     cross_properly,
     edges_that_meet,
-    middle,
+    random_point,
     share_more_than_a_corner,
     signs_of,
 )
-from bvh.surfaces.numbering import names_of
+from bvh.surfaces.numbering import row_ranks
 from bvh.surfaces.surface import Reals, Surface, Whole
 
 # Once cells of all these kinds are found, the solids overlap.
-DECIDED = {BOTH, FIRST, SECOND}
+ALL_KINDS = {BOTH, FIRST, SECOND}
 # The pairs that are searched for proper crossings first, and the most crossings that are examined.
 SAMPLE, CROSSINGS = 512, 8
 NAMES = ("disjoint", "touching", "overlapping", "inside", "contains", "equal")
@@ -67,21 +67,21 @@ def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]
         return NAMES[1]
     rng = np.random.default_rng(0)
     cells = _cells_at_crossings(surfaces, pairs, rng)
-    if cells >= DECIDED:
+    if cells >= ALL_KINDS:
         return NAMES[2]
     if first.cancelled.any() or second.cancelled.any():
         pairs = pairs[~(first.cancelled[pairs[:, 0]] | second.cancelled[pairs[:, 1]])]
     # The pieces of each surface that share a segment with the other, or with their own surface.
     met = np.zeros(len(first.corners), np.bool_), np.zeros(len(second.corners), np.bool_)
     segments: dict[frozenset[Row], float] = {}
-    # Where no surface meets itself, signs decide most pairs, and the others are left.
+    # Where no surface meets itself, signs decide most pairs; `contact_cells` returns the others.
     clean = not (len(first.own_pairs) or len(second.own_pairs))
     if clean:
         kinds, pairs = contact_cells(surfaces, pairs, met)
         cells |= kinds
     pairs = pairs[share_more_than_a_corner(signs_of(surfaces, pairs))]
     for i, j in rng.permutation(pairs).tolist():
-        if cells >= DECIDED:
+        if cells >= ALL_KINDS:
             return NAMES[2]
         for ends, size in _segments(first.face(i), second.face(j)):
             met[0][first.pieces[i]] = met[1][second.pieces[j]] = True
@@ -100,7 +100,7 @@ def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]
             start, end = key
             cells |= _cells_along_parts(surfaces, (start, end), size, rng)
     for which in range(2):
-        if not cells >= DECIDED:
+        if not cells >= ALL_KINDS:
             cells |= _isolated_cells(surfaces, which, met[which], rng)
     return _name_of(cells, NAMES[1])
 
@@ -110,7 +110,7 @@ def have_same_faces(first: Surface, second: Surface) -> bool:
     corners = [first.corners, second.corners]
     if first.digest != second.digest or not np.array_equal(first.hashes, second.hashes):
         return False
-    point_ids = names_of(np.concatenate(corners).reshape(-1, 3)).reshape(2, -1, 3)
+    point_ids = row_ranks(np.concatenate(corners).reshape(-1, 3)).reshape(2, -1, 3)
     both = [faces[np.lexsort(faces.T)] for faces in np.sort(point_ids, axis=2)]
     return np.array_equal(*both)
 
@@ -139,7 +139,7 @@ def _cells_at_crossings(surfaces: Surfaces, pairs: Pairs, rng: np.random.Generat
     for i, j in sample[cross_properly(signs_of(surfaces, sample))][:CROSSINGS].tolist():
         for ends, size in _segments(surfaces[0].face(i), surfaces[1].face(j)):
             cells |= cells_along(surfaces, ends, rng, size)
-        if cells >= DECIDED:
+        if cells >= ALL_KINDS:
             break
     return cells
 
@@ -164,7 +164,7 @@ def shares_met(face: Face, ends: Segment) -> tuple[list[Fraction], bool]:
     one share, where its line meets the plane, even if that is not in the face. If the segment is in
     the plane, there are the two shares between which it is in the face, or one, or none. If it is
     parallel to the plane, but not in it, they are those of its projection: callers have no such
-    segment, or may also cut it there.
+    segment, or cut it there without harm.
     """
     start, end = ends
 
@@ -284,8 +284,8 @@ def _isolated_cells(
     """
     surface, cells = surfaces[which], set[Cell]()
     # Faces that overlap others of their surface are in `met`, and so are their pieces.
-    for number in surface.first_faces[~met[surface.first_faces]].tolist():
-        for k in np.flatnonzero(surface.pieces == number).tolist():
+    for piece in surface.first_faces[~met[surface.first_faces]].tolist():
+        for k in np.flatnonzero(surface.pieces == piece).tolist():
             around = _cells_of_face(surfaces, surface.face(k), rng)
             if around:
                 cells |= around
@@ -319,9 +319,9 @@ def _two_sided_cells(surfaces: Surfaces, which: int, pieces: Whole, inside: bool
     all_cells: set[Cell] = {((side, inside), (inside, side))[which] for side in (True, False)}
     # Usually float64 decides points on both sides of the first face; otherwise each face is
     # examined in rational numbers until both cells are found.
-    beside = surface.points_beside(int(pieces[0]))
-    if {side for _, side in beside} == {True, False}:
-        if all(other.is_inside(q) == inside for q, _ in beside):
+    nearby = surface.points_on_both_sides(int(pieces[0]))
+    if {side for _, side in nearby} == {True, False}:
+        if all(other.is_inside(q) == inside for q, _ in nearby):
             return all_cells
     rng, cells = np.random.default_rng(0), set[Cell]()
     faces = surface.unpaired(np.flatnonzero(np.isin(surface.pieces, pieces)))
@@ -344,7 +344,7 @@ def _cells_of_face(surfaces: Surfaces, face: Face, rng: np.random.Generator) -> 
     a, b, c = face.corners
     while face.has_area:
         # Two random steps: along an edge, then towards the third corner.
-        point = middle(middle(a, b, rng), c, rng)
+        point = random_point(random_point(a, b, rng), c, rng)
         cells = cells_at(surfaces, point, minus(b, a), face.size, rng)
         if cells is not None:
             return cells

@@ -16,21 +16,22 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.rational import dot, exact_point, scaled
 from bvh.surfaces.curves import NO_POLYGONS, Curves
-from bvh.surfaces.numbering import names_of
+from bvh.surfaces.numbering import row_ranks
 from bvh.surfaces.surface import Whole
 
 Ids = NDArray[np.int32]
 Reals = NDArray[np.float64]
 
-# Bound of the rounding error of n . p + offset, as a share of the sum of its absolute terms.
+# Bound of the rounding error of n . p + offset, as a share of the sum of its absolute terms: each
+# of these is rounded at most four times, by 2**-53; this is twice that.
 HEIGHT_ERROR = 8.0 * 2.0**-53
 
 
 def plane_heights(plane: Reals, points: Reals) -> tuple[Reals, NDArray[np.bool_]]:
-    """Return (heights, up): heights (n,) of points over a plane, of exact sign, and height >= 0.
+    """Return (heights, up): heights (n,) of points over a plane, and whether each is >= 0.
 
-    The plane is (nx, ny, nz, offset), and a height n . p + offset, or NaN for a point that is not
-    finite. If some could overflow, all heights are divided by the same power of two.
+    The plane is (nx, ny, nz, offset). The signs of heights, n . p + offset, are exact; heights of
+    points that are not finite are NaN. If some could overflow, all are divided by one power of two.
     """
     finite = np.isfinite(points).all(axis=1)
     extent = np.abs(points[finite]).max(initial=0.0)
@@ -87,7 +88,7 @@ def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:
     cut = np.flatnonzero((sides > 0) & (sides < 3) & ~np.isnan(all_heights[faces]).any(axis=1))
     # Adding 0.0 turns -0.0 into 0.0.
     corners, heights, above = vertices[faces[cut]] + 0.0, all_heights[faces[cut]], up[faces[cut]]
-    point_ids = names_of(corners.reshape(-1, 3)).reshape(-1, 3)
+    point_ids = row_ranks(corners.reshape(-1, 3)).reshape(-1, 3)
     face, k = (above != np.roll(above, -1, axis=1)).nonzero()
     # Each face has two cut edges: order them from the one that leads down to the one that leads up.
     order = np.lexsort([~above[face, k], face])
@@ -105,7 +106,7 @@ def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:
     points = np.where((high == 0.0)[:, None], q, points)
     points = np.clip(points, np.minimum(p, q), np.maximum(p, q))
     rows = np.sort(np.stack([point_ids[face, k], point_ids[face, j]], axis=1), axis=1)
-    ends = names_of(rows)
+    ends = row_ranks(rows)
     ids = faces[cut[face]]
     each = np.arange(len(face))
     edges = np.sort(np.stack([ids[each, k], ids[each, j]], axis=1), axis=1)
@@ -113,10 +114,10 @@ def section_of(vertices: Reals, faces: Ids, plane: Reals) -> Curves:
     edges = np.column_stack([np.zeros(len(face), np.int32), edges])
     ends = ends.reshape(-1, 2)
     # Leave out segments of faces with two equal corners: both cut edges are the same.
-    long = ends[:, 0] != ends[:, 1]
+    kept = ends[:, 0] != ends[:, 1]
     return Curves(
-        points.reshape(-1, 2, 3)[long], cut[long].astype(np.int32).reshape(-1, 1),
-        edges.reshape(-1, 2, 3)[long], ends[long], NO_POLYGONS, np.empty((0, 1), np.int32),
+        points.reshape(-1, 2, 3)[kept], cut[kept].astype(np.int32).reshape(-1, 1),
+        edges.reshape(-1, 2, 3)[kept], ends[kept], NO_POLYGONS, np.empty((0, 1), np.int32),
     )  # fmt: skip
 
 
@@ -138,9 +139,9 @@ def clipped_to_box(faces: Reals, low: Reals, high: Reals) -> Reals:
             cuts = corners[:, :1] + f / (f - g) * (corners[:, 1:] - corners[:, :1])
             cuts[:, :, axis] = limit
             (p, q), (a, b, c) = np.moveaxis(cuts, 1, 0), np.moveaxis(corners, 1, 0)
-            first, two = count[some] == 1, count[some] == 2
+            one, two = count[some] == 1, count[some] == 2
             faces = np.concatenate([
-                faces[count == 3], np.stack([a, p, q], 1)[first], np.stack([p, b, c], 1)[two],
+                faces[count == 3], np.stack([a, p, q], 1)[one], np.stack([p, b, c], 1)[two],
                 np.stack([p, c, q], 1)[two],
             ])  # fmt: skip
     return faces
@@ -184,9 +185,9 @@ def chained(
         if line:
             lines.append((line, False))
 
-    # From ends of polylines first, then along those that have none; forwards, if possible.
-    apart = [n for n, some in at.items() if len(some) % 2 or (turn is None and len(some) != 2)]
-    for node in apart + list(at):
+    # From `outer` nodes first, where polylines end; then the closed ones; forwards, if possible.
+    outer = [n for n, some in at.items() if len(some) % 2 or (turn is None and len(some) != 2)]
+    for node in outer + list(at):
         for step in sorted(at[node], key=lambda s: s < 0):
             if not used[step if step >= 0 else ~step]:
                 follow(step, node)

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.rational import Face, exact_face
 from bvh.runtime.arguments import kernel_input
-from bvh.surfaces.numbering import names_of
+from bvh.surfaces.numbering import row_ranks
 from bvh.surfaces.pair_signs import UNKNOWN, Joints, count_crossings, find_bends
 from bvh.tree.open_edges import hashes
 
 Reals = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
-# The most pairs of a point and a face that are tested one by one.
-AT_ONCE = 1 << 22
+# The most pairs of a point and a face for which points are tested one by one, not in a batch.
+FEW_TESTS = 1 << 22
 # The most faces that are all tested, without the kernels of a tree, which take seconds to compile.
 FEW = 4_000
 # Segments that are tried from a point to the outside, and the direction of the first.
@@ -28,9 +28,9 @@ WAYS_OUT, OUT = 4, np.array([0.51, 0.8125, 0.671875])
 # Rounds of rays that find the outer sides of faces, and how far from a face they start at most, in
 # sizes of it.
 ROUNDS, REACH = 64, 2.0**-6
-# How far beside a face points are, in sizes of it, where one on each side is enough.
+# How far from a face the points on both sides of it are, in sizes of the face.
 NEAR = 2.0**-8
-# The sine of an angle between two faces in one plane, at most: more than rounding makes of it.
+# The largest sine of the angle between two faces that count as in one plane: more than rounding.
 FLAT = 2.0**-40
 # The most exact faces that are cached, of about 2 kB each.
 CACHED = 4096
@@ -49,7 +49,8 @@ class Surface:
         self._make_tree = make_tree
         # Whether its overlapping faces are walls in which parts touch, set by `check_depths`.
         self.is_embedded = False
-        self._beside: dict[int, list[tuple[Reals, bool | None]]] = {}  # see `points_beside`
+        # The results of `points_on_both_sides` so far.
+        self._both_sides: dict[int, list[tuple[Reals, bool | None]]] = {}
         self.face = lru_cache(CACHED)(lambda k: exact_face(corners[k].tolist()))  # rational
 
     @classmethod
@@ -91,9 +92,9 @@ class Surface:
         if len(self.corners) > FEW:
             ids = self.tree.overlap_box(low, high).prim_id
         else:
-            lower, upper, order, k, longest = self._boxes
-            first = lower[:, k].searchsorted(np.nextafter(low[k] - longest, -np.inf))
-            last = lower[:, k].searchsorted(high[k], "right")
+            lower, upper, order, axis, longest = self._boxes
+            first = lower[:, axis].searchsorted(np.nextafter(low[axis] - longest, -np.inf))
+            last = lower[:, axis].searchsorted(high[axis], "right")
             lower, upper = lower[first:last], upper[first:last]
             ids = order[first:last][((lower <= high) & (upper >= low)).all(axis=1)]
         # Equal faces have equal boxes, so that those that cancel are all here.
@@ -141,7 +142,7 @@ class Surface:
 
     def are_inside(self, points: Reals, threads: int) -> NDArray[np.int8]:
         """Return 1 for points (n, 3) inside the solid, 0 for others, -1 for undecided ones."""
-        if len(points) * len(self.corners) <= AT_ONCE:
+        if len(points) * len(self.corners) <= FEW_TESTS:
             flags = map(self.is_inside, points)
             return np.array([-1 if flag is None else flag for flag in flags], np.int8)
         low, high = self.bounds
@@ -149,17 +150,17 @@ class Surface:
         inside[inside] = self.tree.contains(points[inside], threads=threads)
         return inside.astype(np.int8)
 
-    def points_beside(self, k: int) -> list[tuple[Reals, bool | None]]:
-        """Return (point, `is_inside`) on both sides of face k, near its middle; [] for overflow."""
-        if k not in self._beside:
+    def points_on_both_sides(self, k: int) -> list[tuple[Reals, bool | None]]:
+        """Return (point, `is_inside`) on both sides of face k; [] without area, or for overflow."""
+        if k not in self._both_sides:
             a, b, c = self.corners[k]
             with np.errstate(all="ignore"):
                 middle, normal = a / 3.0 + b / 3.0 + c / 3.0, np.cross(b - a, c - a)
                 step = normal * (NEAR * np.abs(b - a).max() / np.abs(normal).max())
             points = [middle - step, middle + step]
             points = points if np.isfinite(points).all() else []
-            self._beside[k] = [(q, self.is_inside(q)) for q in points]
-        return self._beside[k]
+            self._both_sides[k] = [(q, self.is_inside(q)) for q in points]
+        return self._both_sides[k]
 
     @cached_property
     def own_pairs(self) -> NDArray[np.int32]:
@@ -185,7 +186,7 @@ class Surface:
     @cached_property
     def point_ids(self) -> Whole:
         """Numbers of the points at the corners of faces, (m, 3): equal for corners at one point."""
-        return np.asarray(names_of(self._vertices)[self._faces])
+        return np.asarray(row_ranks(self._vertices)[self._faces])
 
     @cached_property
     def positions(self) -> Reals:
@@ -209,25 +210,26 @@ class Surface:
         u, v = np.moveaxis(self.corners[:, 1:] - self.corners[:, :1], 1, 0)
         clear = ~self.cancelled & np.cross(u, v).any(axis=1)
         clear[self.own_pairs.reshape(-1)] = False
-        # Parts without a clear face count as bounding nothing.
-        faces, turns = np.flatnonzero(clear), np.zeros(len(self.corners), np.int8)
+        # The `outward` of each part, by its lowest face; it stays 0 for parts without a clear face.
+        faces, of_parts = np.flatnonzero(clear), np.zeros(len(self.corners), np.int8)
         rng = np.random.default_rng(0)
         for _ in range(ROUNDS):
             # The first face that a ray hits bounds the cell of its start. Rays are cast to a random
-            # face of each part whose turn has not been found.
-            faces = rng.permutation(faces[turns[part[faces]] == 0])
+            # face of each part that is still 0.
+            faces = rng.permutation(faces[of_parts[part[faces]] == 0])
             if not len(faces):
                 break
-            hit, turn = self._turns_seen(faces[np.unique(part[faces], return_index=True)[1]], rng)
-            turns[part[hit[clear[hit]]]] = turn[clear[hit]]
-        outward = turns[part]
+            firsts = np.unique(part[faces], return_index=True)[1]
+            hit, signs = self._outward_of_hits(faces[firsts], rng)
+            of_parts[part[hit[clear[hit]]]] = signs[clear[hit]]
+        outward = of_parts[part]
         outward[self.cancelled] = 0
         return outward
 
-    def _turns_seen(self, faces: Whole, rng: np.random.Generator) -> tuple[Whole, Whole]:
-        """Return faces that rays to random points of given faces hit, and the turn of each.
+    def _outward_of_hits(self, faces: Whole, rng: np.random.Generator) -> tuple[Whole, Whole]:
+        """Return the faces that rays to random points of `faces` hit, and the `outward` of each.
 
-        It is 1 if the normal points out: front hit from outside or back from inside; else -1.
+        It is 1 (outward) where the front is hit from outside or the back from inside, else -1.
         """
         a, b, c = np.moveaxis(self.corners[faces], 1, 0)
         u, v = rng.uniform(0.2, 0.4, (2, len(faces), 1))
@@ -242,10 +244,10 @@ class Surface:
         finite = np.isfinite(origins).all(axis=1)
         origins, normals = origins[finite], normals[finite]
         hits, inside = self.tree.closest_hit(origins, -normals), self.tree.contains(origins)
-        # Not near an edge, where a face of another turn may be hit as well.
+        # Leave out hits near an edge, where another face may be hit as well.
         sure = np.minimum(np.minimum(hits.u, hits.v), 1.0 - hits.u - hits.v) > 2.0**-20
-        turn = np.where(hits.front == inside, -1, 1)
-        return hits.prim_id[sure].astype(np.int64), turn[sure]
+        outward = np.where(hits.front == inside, -1, 1)
+        return hits.prim_id[sure].astype(np.int64), outward[sure]
 
     @cached_property
     def _joined(self) -> tuple[Whole, Whole]:
@@ -260,19 +262,19 @@ class Surface:
     def joints(self) -> Joints:
         """How faces are joined at their edges (see `Joints`), if there are no `own_pairs`."""
         finite, outward = np.isfinite(self.corners).all(axis=(1, 2)), self.outward
-        sides = np.where(finite & ~self.cancelled, np.where(outward, outward, UNKNOWN), 0)
+        signs = np.where(finite & ~self.cancelled, np.where(outward, outward, UNKNOWN), 0)
         twins, (one, two) = np.full(self.corners.size // 3, -1), self._joined
         twins[one], twins[two] = two, one
         joints = Joints(
-            self.corners, sides.astype(np.int8), twins.reshape(-1, 3),
-            np.empty((len(sides), 3), np.int8), self.pieces,
+            self.corners, signs.astype(np.int8), twins.reshape(-1, 3),
+            np.empty((len(signs), 3), np.int8), self.pieces,
         )  # fmt: skip
         find_bends(joints)
         return joints
 
     @cached_property
     def _edges(self) -> tuple[Whole, Whole]:
-        """(keys, order): of each edge 3 i + k, a key, equal for equal ends; and the keys' order."""
+        """(keys, order): a key for each edge 3 i + k, equal for equal ends, and their order."""
         ids = self.point_ids
         edges = np.sort(np.stack([ids, np.roll(ids, -1, axis=1)], axis=2), axis=2)
         keys = edges[:, :, 0].ravel() << 32 | edges[:, :, 1].ravel()
@@ -324,9 +326,9 @@ class Surface:
 
     def unpaired(self, faces: Whole) -> Whole:
         """Return one face of each group of equal faces, of any winding, with an odd number."""
-        point_ids = names_of(self.corners[faces].reshape(-1, 3)).reshape(-1, 3)
+        point_ids = row_ranks(self.corners[faces].reshape(-1, 3)).reshape(-1, 3)
         _, first, count = np.unique(
-            names_of(np.sort(point_ids, axis=1)), return_index=True, return_counts=True
+            row_ranks(np.sort(point_ids, axis=1)), return_index=True, return_counts=True
         )
         return np.sort(faces[first[count % 2 == 1]])
 
@@ -377,7 +379,7 @@ def distances_to_edges(offsets: Reals, edges: Reals) -> Reals:
 
 
 def connected(a: Whole, b: Whole, count: int) -> Whole:
-    """Return (count,) the lowest face connected to each face, by neighbours a[i] and b[i]."""
+    """Return (count,) the lowest face that is connected to each face, by neighbours a[i], b[i]."""
     # Give both neighbours the lower number of the two, until nothing changes.
     part = np.arange(count)
     while True:

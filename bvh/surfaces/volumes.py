@@ -59,7 +59,7 @@ def _exact_solid_sums(corners: Reals, outward: NDArray[np.int8]) -> tuple[float,
 
 
 def area_of(corners: Reals) -> float:
-    """Return the sum of the areas of faces with corners (m, 3, 3), without those not finite."""
+    """Return the sum of the areas of the finite faces among those with corners (m, 3, 3)."""
     corners = np.ascontiguousarray(corners[np.isfinite(corners).all(axis=(1, 2))])
     if not len(corners):
         return 0.0

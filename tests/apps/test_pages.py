@@ -103,17 +103,17 @@ def test_boxes_of_scenes_that_are_emptied() -> None:
             boxes, session = overlay(each, lab._server)
             choices = (TREE, TOP) if len(each) else (TREE,)
             for choice in choices:
-                boxes._of.value = choice
+                boxes._of_tree.value = choice
                 assert boxes._level.visible == (len(each) > 0) == ("boxes" in session.lines)
         session.pick = SimpleNamespace(leaf=1)
-        boxes._of.value = TREE
+        boxes._of_tree.value = TREE
         far = float(np.abs(session.lines["boxes"]).max())
         scene.remove(ids[1])
         boxes.follow()
         assert float(np.abs(session.lines["boxes"]).max()) < far
         scene.remove(ids[0])
         for choice in (TOP, TREE, OFF):
-            boxes._of.value = choice
+            boxes._of_tree.value = choice
             assert not boxes._level.visible and "boxes" not in session.lines
 
 

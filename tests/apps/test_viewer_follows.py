@@ -328,7 +328,7 @@ def test_a_slider_has_its_range_before_it_is_shown() -> None:
     with viewer, client:
         client.until(lambda: viewer._sessions and client.html, "the page")
         boxes = next(iter(viewer._sessions.values()))._boxes
-        boxes._of.value = "tree"
+        boxes._of_tree.value = "tree"
         level = boxes._level._impl.uuid
         client.until(lambda: (level, "visible", True) in client.changes, "the slider")
         shown = client.changes.index((level, "visible", True))

@@ -11,7 +11,7 @@ from bvh import BVH
 from bvh.geometry.arithmetic.rational import Face, common, exact_face
 from bvh.geometry.pairs.face_contacts import EDGE, UNDECIDED, kinds_of_contact
 from bvh.geometry.pairs.flat_contacts import AREA, POINT, SEGMENT
-from bvh.surfaces.numbering import first_rows, names_of, numbered
+from bvh.surfaces.numbering import first_rows, numbered, row_ranks
 from tests.surfaces.test_relations import MAPS
 
 
@@ -61,7 +61,7 @@ def test_names_of_rows(bits: int, rng: np.random.Generator) -> None:
     rows[200:300, 1:] = rows[:100, 1:]
     for some in (rows, rows.astype(np.float64), rows[:0], rows[:, :1]):
         ranks = np.unique(some[:, ::-1], axis=0, return_inverse=True)[1].reshape(-1)
-        assert np.array_equal(names_of(some), ranks)
+        assert np.array_equal(row_ranks(some), ranks)
         first = np.unique(some, axis=0, return_index=True)[1]
         assert np.array_equal(first_rows(some), np.sort(first))
 

@@ -52,7 +52,7 @@ NAMES = {bool: " ", int: "N", float: "X", Path: "FILE", str: "TEXT"}
 
 
 def run() -> None:
-    """Run the command line; an error prints one line, and exits with 2, of `bvh check` with 3."""
+    """Run the command line; an error prints one line and exits with 2, in `bvh check` with 3."""
     # Names may contain characters that the terminal cannot encode.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -197,7 +197,7 @@ def bench(context: Context) -> None:
     raise Exit(bundled("benchmarks.session").run(context.args, "bvh bench"))
 
 
-def _explain() -> None:
+def _complete_help() -> None:
     """Add EXAMPLES to the help of all commands, and NAMES of types to their options."""
     for command in app.registered_commands:
         assert command.callback is not None
@@ -217,7 +217,7 @@ def _explain() -> None:
 
 
 app.command(name="warmup")(warmup_command)
-_explain()
+_complete_help()
 
 
 @app.callback(invoke_without_command=True)
@@ -293,7 +293,7 @@ def _surface_figures(trees: list[BVH]) -> dict[str, Any]:
 
 
 def _parts_figures(parts: Parts, details: bool) -> Figures:
-    """Return figures to print, figures for JSON alone, and a text; `details` adds each record."""
+    """Return what `info` shows of parts, as `_mesh_figures` does; `details` adds each record."""
     sizes = [part.triangles for part in parts.records]
     figures = {
         "triangles": len(parts), "parts": len(sizes), **_bounds_figures(parts.bounds),
@@ -307,10 +307,10 @@ def _parts_figures(parts: Parts, details: bool) -> Figures:
     return figures, more, f"{'memory':<16}{console.mebibytes(parts.nbytes)}"
 
 
-def _print_list(title: str, number: str, listed: list[dict[str, Any]]) -> None:
+def _print_list(title: str, key: str, listed: list[dict[str, Any]]) -> None:
     """Print a table of records of instances or sources, at most LISTED of them.
 
-    `title` heads the first column, which has the values of the key `number`.
+    `title` heads the first column, which has the values of `key`.
     """
     if not listed:
         return
@@ -318,7 +318,7 @@ def _print_list(title: str, number: str, listed: list[dict[str, Any]]) -> None:
     rows = [(title, "triangles", "name")]
     for each in listed[:LISTED]:
         size = grouped(each["triangles"])
-        rows.append((str(each[number]), size, console.one_line(each["name"])))
+        rows.append((str(each[key]), size, console.one_line(each["name"])))
     width, width2, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
     for first, size, name in rows:
         console.out.print(f"{first:>{width}}  {size:>{width2}}  {name}".rstrip())

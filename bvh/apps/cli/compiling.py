@@ -19,7 +19,7 @@ from bvh.runtime.compiler.warming import compile_together
 from bvh.runtime.jit import all_recipes, families, notice
 
 # Program of a process that compiles for another level of CPU.
-FILL = "from bvh.apps.cli.compiling import fill; fill({}, {})"
+PROGRAM = "from bvh.apps.cli.compiling import compile_parts; compile_parts({}, {})"
 
 
 def warmup_command(
@@ -45,9 +45,9 @@ def warmup_command(
     for level in levels:
         began = time.perf_counter()
         if level == chosen_target().level:
-            fill(processes, chosen)
+            compile_parts(processes, chosen)
         else:
-            _fill_for(level, processes, chosen)
+            _compile_for(level, processes, chosen)
         seconds = time.perf_counter() - began
         about = f" for {level}" if cpu is not None else ""
         out.print(f"kernels{about} ready after {seconds:.1f} s, stored in {where}")
@@ -59,8 +59,8 @@ def _listed(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
-def _fill_for(level: str, processes: int, parts: Sequence[str]) -> None:
-    """Compile `parts` for a level of CPUs in a new process, as this one compiles for its own alone.
+def _compile_for(level: str, processes: int, parts: Sequence[str]) -> None:
+    """Compile `parts` for a level of CPUs in a new process; this one compiles only for its own.
 
     The new process may start up to `processes` others.
     """
@@ -68,13 +68,13 @@ def _fill_for(level: str, processes: int, parts: Sequence[str]) -> None:
     folders = filter(None, (str(Path(bvh.__file__).parents[1]), os.environ.get("PYTHONPATH")))
     # Linked kernels are off: where they are used, nothing would be compiled.
     settings = {"BVH_CPU": level, "BVH_KERNELS": "off", "PYTHONPATH": os.pathsep.join(folders)}
-    command = [sys.executable, "-P", "-c", FILL.format(processes, list(parts))]
+    command = [sys.executable, "-P", "-c", PROGRAM.format(processes, list(parts))]
     status = subprocess.run(command, env=os.environ | settings, check=False).returncode
     if status:
         raise Exit(status)
 
 
-def fill(processes: int, parts: Sequence[str]) -> None:
+def compile_parts(processes: int, parts: Sequence[str]) -> None:
     """Compile the parts of the package with these names, for the level of CPUs of this process."""
     with bar(f"compiling for {chosen_target().level}") as progress:
         # Processes share kernels only through a folder.

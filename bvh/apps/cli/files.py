@@ -136,7 +136,7 @@ def _generated(name: str) -> object:
 
 
 def _made(path: Path, read: object, threads: int | None, quality: Quality) -> BVH | Scene:
-    """Return the tree or scene built from `read`, the result of `_read`; loaded if that is None."""
+    """Return the tree or scene built from `read`, a result of `_read`; None: load the saved one."""
     if read is None:
         return load(path, mmap=True, threads=threads)
     make: Any = Scene.from_trimesh if is_graph(read) else BVH.from_mesh

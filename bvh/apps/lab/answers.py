@@ -26,7 +26,7 @@ def exact_reason(state: LabState) -> str:
         return "no ray: not finite" if any(state.direction) else "no ray: the direction is zero"
     index = nearest(state)
     if index is None:
-        return _miss(state)
+        return _miss_reason(state)
     span, ranges = interval(state, index), slabs(state, index)
     # The planes that bound the range of t; there are none at an end that is t_min or t_max.
     enters = [_plane(state, index, slab.axis, True) for slab in ranges if slab.near == span.near]
@@ -49,7 +49,7 @@ def exact_answer(state: LabState) -> str:
             rows.append(("point", f"point_{name}", text_of(at(state, t))))
     return (
         '<div class="lab"><h4>Exact answer <span class="grey">bvh.ray_box</span></h4>'
-        f'<div id="bvh-exact" class="answer {word}">{word}{_which(state, index)}</div>'
+        f'<div id="bvh-exact" class="answer {word}">{word}{_box_text(state, index)}</div>'
         f'{table(rows)}<div id="bvh-reason">{escape(exact_reason(state))}</div></div>'
     )
 
@@ -71,7 +71,7 @@ def chart(state: LabState) -> str:
         rows.append(_bar(AXES[axis], near, far, scale, text))
     rows.append(_bar("box", span.near, span.far, scale, "" if span.hit else "no t"))
     return (
-        f'<div class="lab"><h4>Intervals of t{_which(state, index)}</h4>'
+        f'<div class="lab"><h4>Intervals of t{_box_text(state, index)}</h4>'
         f'<div id="bvh-chart" class="numbers">{"".join(rows)}</div></div>'
     )
 
@@ -118,12 +118,12 @@ def naive_answers(state: LabState) -> str:
     )
 
 
-def _which(state: LabState, index: int | None) -> str:
+def _box_text(state: LabState, index: int | None) -> str:
     """Return ", box 1" or ", box 2" for the box `index` if there are two; else ""."""
     return f", box {index + 1}" if index is not None and state.second else ""
 
 
-def _miss(state: LabState) -> str:
+def _miss_reason(state: LabState) -> str:
     """Return in words why the ray misses the first box."""
     ranges = slabs(state)
     outside = [slab for slab in ranges if slab.kind == "outside"]

@@ -114,7 +114,7 @@ def verdict(state: LabState, claim: Claim) -> tuple[str, str]:
         if claim.t == near:
             return SAME, ""
         error = abs(claim.t - near)
-        # ROUNDING is a share of t or of the length in the box, the larger, and at most of t_far.
+        # ROUNDING is a share of the larger of t and the length in the box, or of t_far if less.
         if error <= ROUNDING * min(max(near, far - near), far) and error < math.inf:
             ulps = error / math.ulp(near)
             text = f"{ulps:.0f} ulp" if ulps < 1000 else f"{error:.1e}"
@@ -136,7 +136,7 @@ def _flaw(state: LabState, claim: Claim, closest: int | None) -> str:
         return "behind the origin" if closest is None else "the origin is inside: t should be 0"
     index = closest if closest is not None else max(claim.box, 0)
     o, d, lower, upper = _arrays(state, index)
-    # The ray is in the plane of a face.
+    # Whether the ray is in the plane of a face.
     in_face = bool(((d == 0.0) & ((o == lower) | (o == upper))).any())
     if name == "reciprocal":
         if (np.signbit(d) & (d == 0.0)).any():

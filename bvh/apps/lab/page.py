@@ -17,9 +17,9 @@ from bvh.apps.page_server import (
     CAMERA_KEYS,
     HOST,
     Page,
-    accessible,
+    accessible_html,
     help_html,
-    running,
+    script_html,
     set_up,
     tab_title,
 )  # fmt: skip
@@ -166,9 +166,8 @@ class RayLab(Page):
         gui.set_panel_label(TITLE)
         cases = [*(preset.name for preset in PRESETS), EDITED]
         intro = "Choose a case, drag the arrows in the scene, or type numbers."
-        gui.add_html(
-            f'{STYLE}<div class="lab">{intro}</div>{tab_title(TITLE)}{accessible()}{running(BEGIN)}'
-        )
+        hidden = f"{tab_title(TITLE)}{accessible_html()}{script_html(BEGIN)}"
+        gui.add_html(f'{STYLE}<div class="lab">{intro}</div>{hidden}')
         self._preset = gui.add_dropdown("Case", cases)
         self._text = gui.add_html("")
         hint = "Object that the arrows in the scene move."
@@ -189,7 +188,7 @@ class RayLab(Page):
         panel.dock_right()
         panel.set_width(350)
         self._on_update(self._preset, lambda: self._choose(self._preset.value))
-        self._on_update(self._second, self._add_box)
+        self._on_update(self._second, self._set_second)
         self._on_update(self._drag, self._draw)
         self._on_update(self._planes, self._draw)
         for name, field in self._fields.items():
@@ -212,7 +211,7 @@ class RayLab(Page):
         self._frame = framed(state)
         self._show(state, name)
 
-    def _add_box(self) -> None:
+    def _set_second(self) -> None:
         """Show one box or two, as the check box says."""
         state = replace(self._state, second=self._second.value)
         self._frame = framed(state)

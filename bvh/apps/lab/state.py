@@ -110,7 +110,7 @@ def crossings(state: LabState, index: int = 0) -> list[Crossing]:
 
 
 def nearest(state: LabState) -> int | None:
-    """Return the index of the box that the ray enters first, the first of equals; None: a miss."""
+    """Return the index of the box that the ray enters first, of equals the lowest; None if none."""
     ranges = [interval(state, index) for index in range(len(state.boxes))]
     hits = [index for index, span in enumerate(ranges) if span.hit]
     return min(hits, key=lambda index: ranges[index].near, default=None)

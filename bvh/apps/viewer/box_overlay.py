@@ -33,7 +33,7 @@ class BoxOverlay:
         # The levels of the tree that was chosen last.
         self._levels: BoxLevels | None = None
         gui = session.client.gui
-        self._of = gui.add_dropdown(
+        self._of_tree = gui.add_dropdown(
             "Boxes of", self._choices(), initial_value=OFF,
             hint="The tree of the mesh that was picked last (or of the first one), or that over a "
             "scene's instances.",
@@ -41,15 +41,15 @@ class BoxOverlay:
         # These two are visible only while boxes are.
         self._level = gui.add_slider("Level", 0, 1, step=1, initial_value=1, visible=False)
         self._summary = gui.add_html("", visible=False)
-        for control in (self._of, self._level):
+        for control in (self._of_tree, self._level):
             control.on_update(lambda _: self.follow())
 
     def follow(self) -> None:
         """Draw one level of the chosen tree, and show the number of boxes."""
         session = self._session
         with session.lock:
-            if self._of.options != self._choices():
-                self._of.options = self._choices()
+            if self._of_tree.options != self._choices():
+                self._of_tree.options = self._choices()
             pick, leaves = session.pick, session.scene.leaves
             leaf = 0 if pick is None or pick.leaf >= len(leaves) else pick.leaf
             levels = self._chosen(leaf)
@@ -66,7 +66,7 @@ class BoxOverlay:
             drawn = largest(boxes, MAX_BOXES)
             # In coordinates of the tree; those of the top level are the world's.
             corners = corners_of(drawn)
-            if self._of.value == TREE:
+            if self._of_tree.value == TREE:
                 world = moved(np.ascontiguousarray(corners.reshape(-1, 3)), leaves.matrices[leaf])
                 corners = world.reshape(-1, 8, 3)
             text = f"level {level}: {number_of(grouped(len(boxes)), 'boxes')}"
@@ -88,9 +88,9 @@ class BoxOverlay:
         For TREE, the tree is that of the leaf with number `leaf`.
         """
         scene = self._session.scene
-        if self._of.value == OFF or len(scene.leaves) == 0:
+        if self._of_tree.value == OFF or len(scene.leaves) == 0:
             return None
-        if self._of.value == TOP:
+        if self._of_tree.value == TOP:
             # Not cached: the top level changes when instances move.
             return BoxLevels(scene.view().arrays)
         arrays = scene.leaves.trees[scene.leaves.tree_of[leaf]].arrays
@@ -121,10 +121,11 @@ class BoxLevels:
         # A node stores the boxes of its children; the root's box is around its children's.
         used = self._lanes.inner | self._lanes.leaf
         used = used & (self._levels == max(level - 1, 0))[:, None]
-        local = np.moveaxis(self._lanes.boxes, 1, 2)[used].reshape(-1, 2, 3).astype(np.float64)
-        if level == 0 and len(local):
-            local = np.stack([local[:, 0].min(axis=0), local[:, 1].max(axis=0)])[None]
-        return np.asarray(np.ldexp(local, -self._frame.exponent) + self._frame.centre)
+        boxes = np.moveaxis(self._lanes.boxes, 1, 2)[used].reshape(-1, 2, 3).astype(np.float64)
+        if level == 0 and len(boxes):
+            boxes = np.stack([boxes[:, 0].min(axis=0), boxes[:, 1].max(axis=0)])[None]
+        # From the tree's frame to its coordinates.
+        return np.asarray(np.ldexp(boxes, -self._frame.exponent) + self._frame.centre)
 
 
 def largest(boxes: Floats, limit: int) -> Floats:

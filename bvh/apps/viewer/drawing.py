@@ -23,7 +23,7 @@ from bvh.tree.shapes import shape_of
 
 Floats = NDArray[np.float64]
 
-# Limit of faces sent to a page, and how many times as many may be drawn as copies of these.
+# Limit of faces sent to a page, and of those drawn, with copies, as a multiple of it.
 MAX_FACES = 2_000_000
 DRAWN_TIMES = 8
 # Number of faces from which on meshes are shaded smoothly.
@@ -58,7 +58,7 @@ class PageFrame:
 
     @classmethod
     def around(cls, bounds: Floats) -> Self:
-        """Return the frame for the bounds (2, 3) of a scene, not finite if the scene is empty."""
+        """Return the frame for bounds (2, 3) of a scene; those of an empty scene are not finite."""
         if not np.isfinite(bounds).all():
             return cls(np.zeros(3), 1.0)
         centre = 0.5 * bounds[0] + 0.5 * bounds[1]
@@ -116,8 +116,8 @@ class DrawnMesh(NamedTuple):
     """A mesh and, for each of its copies, a row of `Placing` and a colour.
 
     `key` identifies it among the parts of its scene: the Python id of its tree, which is referenced
-    to keep the id unique, and -1 for all leaves that a page can place, or the number of a leaf. It
-    was made from the `arrays` of the tree and the `maps` of leaves.
+    to keep the id unique, and -1 for all leaves that a page can place, or the number of a leaf. The
+    mesh was made from the `arrays` of the tree and the `maps` of leaves.
     `glb` is the mesh with its material, in place of the copies' colours, if it has one.
     """
 
@@ -149,8 +149,8 @@ def drawing_of(
 ) -> PageDrawing:
     """Return the drawing of the visible leaves of a scene in a page's frame, small meshes first.
 
-    Unchanged arrays of the drawing `before` are reused. A tree is left out, and boxes stand for its
-    leaves, if with it more than `max_faces` faces were sent, or DRAWN_TIMES as many were drawn.
+    Unchanged arrays of the drawing `before` are reused. Boxes stand for the leaves of a tree that
+    would bring the faces sent above `max_faces`, or those drawn above DRAWN_TIMES as many.
     """
     leaves = scene.leaves
     old_parts = {} if before is None else {part.key: part for part in before.parts}
@@ -159,7 +159,7 @@ def drawing_of(
     # The rows of the visible leaves of each tree; the last array, past the end, is empty.
     ends = np.cumsum(np.bincount(leaves.tree_of[shown], minlength=len(leaves.trees)))
     rows_of = np.split(shown[np.argsort(leaves.tree_of[shown], kind="stable")], ends)
-    can_be_placed, placing = _placed(leaves, frame)
+    can_be_placed, placing = _placings(leaves, frame)
     sizes = [len(t) * faces_of_each(t) for t in leaves.trees]
     colours = _colours(leaves)
     parts: list[DrawnMesh] = []
@@ -229,7 +229,7 @@ def _drawn_mesh(
     return DrawnMesh(key, tree, tree.arrays, maps, points, faces, *placing, colours, smooth, glb)
 
 
-def _placed(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Placing]:
+def _placings(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Placing]:
     """Return which leaves a page can place, a mask (n,), and a `Placing` with a row for each leaf.
 
     A page can rotate and scale along axes, not shear. Rows are for vertices in the `PageFrame` of

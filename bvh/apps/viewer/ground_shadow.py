@@ -75,7 +75,7 @@ def ground_shadow(scene: Scene, up: Floats, without: Collection[int] = ()) -> Gr
     x, y = np.meshgrid(low[0] + size[0] * steps, low[1] + size[1] * steps)
     in_plane = x[..., None] * ground.across[0] + y[..., None] * ground.across[1]
     points = (in_plane + (ground.level + diagonal) * up).reshape(-1, 3)
-    # Cells choose the directions of rays to the lights, another for each pixel nearby.
+    # The cell of a pixel chooses its rays to the lights, which differ between nearby pixels.
     cells = cells_of(np.arange(SIDE), np.arange(SIDE)).ravel()
     light, _ = ground.light(scene, points, np.broadcast_to(-up, points.shape), cells)
     missing = _blurred((1.0 - light).reshape(SIDE, SIDE))

@@ -76,7 +76,7 @@ def write_page(
         pick = None
     server = new_server(HOST, 0, title)
     try:
-        page = _shown(server, scene, drawing, camera, up, pick, draw)
+        page = _page_html(server, scene, drawing, camera, up, pick, draw)
     finally:
         with silent():
             server.stop()
@@ -84,7 +84,7 @@ def write_page(
     caption = f"<b>{html.escape(title)}</b>: {html.escape('; '.join(notes))}"
     content = (
         page.replace(LIGHT, SYSTEM, 1)
-        .replace("<head>", f"<head>{_stepping_back(scene, camera, frame)}", 1)
+        .replace("<head>", f"<head>{_narrow_script(scene, camera, frame)}", 1)
         .replace("</body>", CAPTION.format(caption) + "</body>", 1)
         .encode()
     )
@@ -98,7 +98,7 @@ def check_page_path(path: str | os.PathLike[str]) -> None:
     check_path(file, "page", file.suffix.lower() in (".html", ".htm"))
 
 
-def _shown(
+def _page_html(
     server: Any, scene: Scene, drawing: PageDrawing, camera: Camera, up: Floats,
     pick: Pick | None, draw: Draw | None,
 ) -> str:  # fmt: skip
@@ -132,7 +132,7 @@ def _view_of(camera: Camera, frame: PageFrame) -> tuple[Floats, Floats]:
     return eye, eye + camera.forward * float(np.linalg.norm(eye))
 
 
-def _stepping_back(scene: Scene, camera: Camera, frame: PageFrame) -> str:
+def _narrow_script(scene: Scene, camera: Camera, frame: PageFrame) -> str:
     """Return a script, as HTML, that moves the first camera away where a page is narrow."""
     if not np.isfinite(scene.bounds).all():
         return ""

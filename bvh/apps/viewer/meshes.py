@@ -42,7 +42,7 @@ class Meshes:
             self._shown[part.key] = part, handle
 
     def _add(self, name: str, part: DrawnMesh) -> Any:
-        """Send a part, as `name`, as a .glb file, as copies or as a mesh; return viser's handle."""
+        """Send a part called `name`: a .glb file, copies, or one mesh; return viser's handle."""
         if part.glb is not None:
             return self._scene.add_batched_glb(
                 name, part.glb, part.turns, part.places, batched_scales=part.scales, lod="off",
@@ -71,8 +71,8 @@ def linear(colours: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _fits(old: DrawnMesh, new: DrawnMesh) -> bool:
-    """Return whether the mesh `old` on the page can be changed to `new`; files and faces cannot."""
-    # Nor can copies become a single mesh, or the reverse.
+    """Return whether the mesh `old` on the page can be changed to `new`, without a new mesh."""
+    # Files and faces cannot be changed, nor can copies become a single mesh, or the reverse.
     if old.glb != new.glb or (len(old.places) > 1) != (len(new.places) > 1):
         return False
     return old.faces is new.faces or np.array_equal(old.faces, new.faces)

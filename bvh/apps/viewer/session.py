@@ -73,7 +73,7 @@ class Session:
             lambda event: self.selecting.select(np.array([event.screen_min, event.screen_max]))
         )
         client.camera.on_update(lambda _: self._tracer.moved())
-        # After the handlers: what can be seen can be clicked.
+        # Shown after the handlers are set, so that what can be seen can be clicked.
         self._meshes.show(drawing.parts)
         self._show_left_out(drawing)
         if drawing.left_out:
@@ -250,7 +250,7 @@ class Session:
         """Pick the face that a ray hits, and show it; `origin` is in page coordinates."""
         with self.updated_scene():
             ray_camera = self.frame.ray_camera(origin, direction)
-            camera, began, pick = self._section.seen(ray_camera), notice.clock(), None
+            camera, began, pick = self._section.limited(ray_camera), notice.clock(), None
             # The ray is in the middle of the camera's only pixel. None: the section plane hides it.
             if camera is not None:
                 pick = self.scene.pick(camera, 0.5, 0.5, radius=self._snap(ray_camera))
@@ -266,7 +266,7 @@ class Session:
     def _snap(self, camera: Camera) -> float:
         """Return the radius of picks, in pixels of a camera: above 0 for points and segments.
 
-        Points and segments have no area to hit. If there are spheres or capsules, too, it is 0.
+        Points and segments have no area to hit. With spheres or capsules in the scene, it is 0.
         """
         trees = self.scene.leaves.trees
         if all(tree.kind not in THIN for tree in trees) or any(map(is_round, trees)):

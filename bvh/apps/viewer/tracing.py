@@ -31,7 +31,7 @@ class _OutdatedError(Exception):
 
 
 class Latest:
-    """Coalesces calls of a function: any number made while it works repeat it once, at its end."""
+    """Coalesces calls of a function: all calls that are made while it runs cause one more run."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
@@ -75,7 +75,7 @@ class Tracer:
         self.shade: Shade | None = None
         # The share of FINEST of the next picture, 0 for a coarse one; whether the page is closed.
         self._fine, self._closed = 0.0, False
-        # Counts changes of view or scene: a picture in progress is outdated if it has grown.
+        # Counts changes of view or scene: a picture is outdated if this has grown since its start.
         self._moves = 0
         # From the last picture, to choose the size of the next coarse one.
         self._seconds_per_pixel = 1e-6
@@ -97,18 +97,18 @@ class Tracer:
 
     def _start(self) -> None:
         """Cast a coarse picture and schedule a fine one; without a shade, show no image."""
-        self.stop()
+        self._cancel_fine()
         self._fine = 0.0
         self._moves += 1
         if self.shade is not None:
-            self._rest()
+            self._schedule_fine()
         self._draw()
 
     def changed(self) -> None:
         """Cast coarse pictures while the scene changes, and a fine one when it has come to rest."""
         if self.shade is None or self._closed:
             return
-        self._rest()
+        self._schedule_fine()
         if self._fine:
             # Abandon only a fine picture: a coarse one is finished and shown, as changes may come
             # faster than pictures.
@@ -117,9 +117,9 @@ class Tracer:
         # In a thread, so that the caller does not wait for pictures.
         threading.Thread(target=self._draw, name="viewer pictures", daemon=True).start()
 
-    def _rest(self) -> None:
+    def _schedule_fine(self) -> None:
         """Schedule a fine picture in RESTING seconds, in place of one scheduled before."""
-        self.stop()
+        self._cancel_fine()
         self._timer = threading.Timer(RESTING, self._refine)
         self._timer.daemon = True
         self._timer.start()
@@ -127,11 +127,11 @@ class Tracer:
     def close(self) -> None:
         """Cast nothing more, and wait for the picture in progress."""
         self.shade = None
-        self.stop()
+        self._cancel_fine()
         self._closed = True
         self._draw.wait(PATIENCE)
 
-    def stop(self) -> None:
+    def _cancel_fine(self) -> None:
         """Cancel the fine picture that is scheduled."""
         if self._timer is not None:
             self._timer.cancel()

@@ -7,7 +7,7 @@ from bvh.apps.page_server import block
 from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.runtime.arguments import grouped
 
-# Largest number of rows, which the search of the page covers.
+# Largest number of rows; the search of the page covers no other instances.
 MAX_LISTED = 2000
 _ROW = "display:flex;align-items:center;gap:0.4em;cursor:pointer;padding:0.05em 0.2em"
 _NAME = "flex:1;overflow-wrap:anywhere"

@@ -76,10 +76,10 @@ class Marks:
             if name in self._shown:
                 self._shown[name].visible = visible
 
-    def placed(self, marked: Marked, local: Floats) -> Floats:
-        """Return page coordinates of points `local` (..., 3) of the tree of a marked leaf."""
-        world = moved(np.ascontiguousarray(local.reshape(-1, 3)), marked.matrix)
-        return self._to_page(world).reshape(local.shape)
+    def placed(self, marked: Marked, points: Floats) -> Floats:
+        """Return page coordinates of points (..., 3) in coordinates of a marked leaf's tree."""
+        world = moved(np.ascontiguousarray(points.reshape(-1, 3)), marked.matrix)
+        return self._to_page(world).reshape(points.shape)
 
     def surface(
         self, name: str, corners: Floats, eye: Floats | None, colour: Colour,

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bvh.apps.page_server import running
+from bvh.apps.page_server import script_html
 
 Handler = Callable[[dict[str, Any]], object]
 
@@ -42,6 +42,6 @@ class PageEvents:
                     handler(event)
 
 
-def copying(text: str) -> str:
+def copying_html(text: str) -> str:
     """Return HTML that copies a text to the clipboard when it is shown."""
-    return running(f"navigator.clipboard && navigator.clipboard.writeText({json.dumps(text)});")
+    return script_html(f"navigator.clipboard && navigator.clipboard.writeText({json.dumps(text)});")

@@ -53,7 +53,7 @@ class Sectioning:
         self._flip = gui.add_checkbox("Other side", False, visible=False)
         # 1 to remove what is above the plane along its axis, -1 to remove what is below.
         self._side = 1.0
-        self._across.on_update(lambda _: self._face())
+        self._across.on_update(lambda _: self._face_eye())
         self._share.on_update(lambda _: self._update())
         self._flip.on_update(lambda _: self._update())
 
@@ -61,7 +61,7 @@ class Sectioning:
         """Set the controls: `across` an axis or OFF, at `share` percent of the scene's extent."""
         self._share.value, self._across.value = share, across
 
-    def _face(self) -> None:
+    def _face_eye(self) -> None:
         """Remove the side of the plane that is towards the eye, which then sees the cut."""
         axis = AXES.get(self._across.value)
         with self._session.lock:
@@ -90,7 +90,7 @@ class Sectioning:
                 self.plane = sign * normal, sign * float(offset)
             session.redraw()
 
-    def seen(self, camera: Camera) -> Camera | None:
+    def limited(self, camera: Camera) -> Camera | None:
         """Return a one-ray camera limited to the side that is drawn; None if no part is there."""
         if self.plane is None:
             return camera
@@ -131,7 +131,7 @@ def cut_by(
         if part.glb is not None or cut + crossed.sum() > MAX_CUT:
             inside, crossed = inside | crossed, np.zeros_like(crossed)
         if inside.any():
-            below.append(of_copies(part, np.flatnonzero(inside)))
+            below.append(with_copies(part, np.flatnonzero(inside)))
         for k in np.flatnonzero(crossed).tolist():
             cut += 1
             uncut = placed(part, k)
@@ -140,8 +140,8 @@ def cut_by(
             caps.append(filled(section))
             curves.append(section.segments)
             points, faces = clipped(uncut, part.faces, normal, level)
-            # A copy that is cut becomes a mesh of its own, in page coordinates. Keys of others have
-            # numbers from -1 up: below, even ones are of copies, odd ones of sheared meshes.
+            # A copy that is cut becomes a mesh of its own, in page coordinates. Uncut meshes have
+            # numbers from -1 up in their keys; below, copies have even, sheared meshes odd ones.
             number = -2 - 2 * k if part.key[1] < 0 else -3 - 2 * part.key[1]
             below.append(part._replace(
                 key=(part.key[0], number), maps=part.maps[k : k + 1].copy(), vertices=points,
@@ -186,7 +186,7 @@ def filled(section: Section) -> Floats:
     return np.asarray(in_plane.reshape(-1, 3, 2) @ section.axes - offset / (n @ n) * n)
 
 
-def of_copies(part: DrawnMesh, which: np.ndarray) -> DrawnMesh:
+def with_copies(part: DrawnMesh, which: np.ndarray) -> DrawnMesh:
     """Return a mesh with only those of its copies whose indices are `which`."""
     if len(which) == len(part.places):
         return part

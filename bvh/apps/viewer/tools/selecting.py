@@ -9,7 +9,7 @@ from bvh.apps.page_server import block
 from bvh.apps.viewer import readouts
 from bvh.apps.viewer.drawing import Floats, corners_of, edges_of, face_triangles
 from bvh.apps.viewer.tools.marks import BLUE, Ids, Marked
-from bvh.apps.viewer.tools.page_events import copying
+from bvh.apps.viewer.tools.page_events import copying_html
 from bvh.camera.camera import Camera
 from bvh.picking.results import Selection
 from bvh.runtime.jit import notice
@@ -94,7 +94,7 @@ class Selecting:
             self._marked = [each for each in now if each is not None]
             if sum(len(each.ids) for each in self._marked) > MAX_MOVED:
                 self._marked = []
-            self._colour(camera)
+            self._mark(camera)
 
     def unplace(self) -> None:
         """Make the next update draw the marks again, as page coordinates have changed."""
@@ -110,9 +110,9 @@ class Selecting:
             drawn += len(self._marked[-1].ids)
         shown = len(found) if found.what == "instances" else drawn
         self._text.content = readouts.selected(found, seconds, shown, len(self._session.scene))
-        self._colour(camera)
+        self._mark(camera)
 
-    def _colour(self, camera: Camera) -> None:
+    def _mark(self, camera: Camera) -> None:
         """Mark the selection for `camera`: faces, vertices, or the boxes of instances."""
         marks = self._session.marks
         if self.found is not None and self.found.what == "instances":
@@ -137,7 +137,7 @@ class Selecting:
         elif self.found is not None:
             text = as_json(self.found)
             if how == "Copy":
-                self._text.content = block("Copied as JSON.") + copying(text)
+                self._text.content = block("Copied as JSON.") + copying_html(text)
             else:
                 send = self._session.client.send_file_download
                 send("selection.json", text.encode(), save_immediately=True)

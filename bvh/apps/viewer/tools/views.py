@@ -84,7 +84,7 @@ class Views:
         scale = np.tan(0.5 * camera.fov) / np.tan(0.5 * np.radians(opening))
         self._set_camera(target + scale * (np.asarray(camera.position) - target), target, opening)
 
-    def ground(self, without: Collection[int] = ()) -> None:
+    def tick_shadow(self, without: Collection[int] = ()) -> None:
         """Show the shadow of the scene but for the instances with ids `without`, which may move."""
         self._without = without
         self._shadow.value = True
