@@ -94,7 +94,7 @@ class MergedAnswers:
         """
         assert verb.merge is not None
         self._how, self.columns = verb.merge, Columns()
-        for name, kind in (verb.columns(ids=np.int64) | extra).items():
+        for name, kind in (verb.columns(id_type=np.int64) | extra).items():
             # A miss, or the initial number of the function that merges.
             begin = MISSES[name] if self._how is Merge.LEAST else NUMBERS[self._how][1]
             full = (*shape, 3) if name == "position" else shape
@@ -137,7 +137,7 @@ class MergedLists:
         has the types of columns besides those of the result.
         """
         self._keys, self._size, self._limit = keys, size, limit
-        kinds = verb.columns(ids=np.int64) | {keys[0]: np.int64} | extra
+        kinds = verb.columns(id_type=np.int64) | {keys[0]: np.int64} | extra
         self._empty = {name: np.empty(0, kind) for name, kind in kinds.items()}
         # Entries that `finish` has sorted, and those added since.
         self._sorted, self._added = [self._empty], list[Columns]()

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, PIECE, write_pieces
 from bvh.io.file_formats import box_in
 from bvh.queries.hierarchy import BVH
-from bvh.queries.tree_base import file_of
+from bvh.queries.tree_base import file_size_and_pieces
 from bvh.runtime.arguments import ALL_BITS
 from bvh.runtime.registry import extra
 from bvh.runtime.threads import watch
@@ -289,7 +289,7 @@ class NewPartFolder:
         `ids` are the ids in the mesh of the triangles of `tree`.
         """
         tree_path, ids_path = (self.path / name for name in file_names(number))
-        size, contents = file_of(tree, threads=1)
+        size, contents = file_size_and_pieces(tree, threads=1)
         pieces, stream = list(contents), io.BytesIO()
 
         def write() -> None:

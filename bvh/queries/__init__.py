@@ -7,7 +7,7 @@ Each file imports only from those above it.
 | `verbs.py` | Declarations of queries: their arrays, their results, and how answers of parts become one |
 | `query_arguments.py` | Arguments of queries: rays, points and options, checked, as kernels take them |
 | `answers/` | Answers as callers get them: in numpy's arrays, or in those of the library that they use. |
-| `results.py` | Results of queries: closest hits, all hits, closest points, overlaps |
+| `results.py` | Results of queries: closest hits, all hits, closest points, overlaps, pairs in a scene |
 | `targets.py` | Interface that searchable objects provide to queries: trees, scenes, meshes in parts |
 | `batches/` | Batches of rays, points and regions, in chunks on threads. |
 | `tree_base.py` | Base class of `BVH`: its arrays, properties, targets of queries, and pickling |

@@ -51,21 +51,21 @@ def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transfo
     heights = reals("z", z)
     if heights.ndim != 2 or min(heights.shape) < 2:
         raise ValueError(f"z must have shape (rows, columns), at least (2, 2), got {heights.shape}")
-    count, width = heights.shape
-    if 2 * (count - 1) * (width - 1) > MAX_PRIMITIVES:
+    row_count, column_count = heights.shape
+    if 2 * (row_count - 1) * (column_count - 1) > MAX_PRIMITIVES:
         raise ValueError(f"z must have at most {MAX_PRIMITIVES // 2} cells, got {heights.shape}")
-    row, column = np.arange(count)[:, None], np.arange(width)
+    row, column = np.arange(row_count)[:, None], np.arange(column_count)
     if is_transposed:
         row, column = column, row
-    vertices = np.empty((count, width, 3))
-    vertices[..., 0], vertices[..., 1], keeps_turn = _positions(row, column, x, y, transform)
+    vertices = np.empty((row_count, column_count, 3))
+    vertices[..., 0], vertices[..., 1], keeps_orientation = _positions(row, column, x, y, transform)
     vertices[..., 2] = heights
-    corner = np.arange(count * width, dtype=np.int32).reshape(count, width)
+    corner = np.arange(row_count * column_count, dtype=np.int32).reshape(heights.shape)
     a, b, c, d = corner[:-1, :-1], corner[:-1, 1:], corner[1:, 1:], corner[1:, :-1]
     # Corners of cells: a, b at columns j, j + 1 of row i; d, c at the same columns of row i + 1. A
     # grid that is mirrored or transposed, but not both, winds them the other way: the order of the
     # corners is chosen so that normals point upward.
-    halves = (a, b, c, a, c, d) if keeps_turn != is_transposed else (a, c, b, a, d, c)
+    halves = (a, b, c, a, c, d) if keeps_orientation != is_transposed else (a, c, b, a, d, c)
     faces = np.stack(halves, axis=2).reshape(-1, 3)
     cells = np.repeat(np.arange(len(faces) // 2, dtype=np.int32), 2)
     return Surface(vertices.reshape(-1, 3), faces, cells)
@@ -76,8 +76,8 @@ def _positions(
 ) -> tuple[Any, Any, bool]:
     """Return the x and y of grid points, and whether the grid keeps its orientation.
 
-    `row` and `column` are indices, which broadcast to the shape of the grid. The grid is mirrored
-    (the last result is False) if exactly one of its axes runs against x or y.
+    `row` and `column` are indices, which broadcast to the shape of the grid. The last result is
+    False for a mirrored grid: exactly one axis runs against x or y, or `transform` mirrors.
     """
     if transform is not None:
         if x is not None or y is not None:

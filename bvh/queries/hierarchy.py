@@ -34,11 +34,11 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
 
     Arguments with one entry for each ray, point or shape may also be Dask arrays. The
     result is then lazy: its fields are Dask arrays of the same chunks, and `threads` is 1 by
-    default. Of `all_hits` and overlap queries it is a `LazyLists`.
+    default. The lazy result of `all_hits` and of overlap queries is a `LazyLists`.
 
     Queries also take arrays of other libraries for these arguments, such as PyTorch's and JAX's, if
     they are on the CPU: float64 is read in place. The arrays of the result are of that library,
-    with the types of numpy's, and without axes where numpy would have numbers. This takes
+    with the types of numpy's, and without axes where numpy would have numbers. This needs
     array-api-compat: ``pip install "raybvh[arrays]"``. Arrays of two libraries in one call, those
     that are on a GPU, traced by JAX or that require gradients, and JAX without its
     ``jax_enable_x64``, are a TypeError. Constructors take all these arrays, too.
@@ -77,7 +77,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         quality, threads, progress
             Quality of the tree, number of threads, and callback or bar, as in `from_triangles`.
         warn : bool
-            False disables this warning, for a tree that may be empty.
+            False disables the `BVHWarning`, for a tree that may be empty.
 
         Examples
         --------
@@ -133,7 +133,8 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         where it enters and where it leaves; other queries, and all with a filter, use the first in
         range. ``cull="back"`` ignores points where rays leave, "front" those where they enter. The
         closest point is on the surface, also for points inside. A point in or on any sphere is
-        inside for `contains`. Winding numbers and solids do not take spheres.
+        inside for `contains`. Winding numbers, sections, and queries of solids other than
+        `relation` do not take spheres.
 
         Parameters
         ----------
@@ -156,7 +157,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         array([[1., 0., 0.],
                [0., 1., 0.]])
         """
-        points = shapes.SphereShape.points_of(_limited("centers", centers), radii)
+        points = shapes.SphereShape.points_of(_primitive_rows("centers", centers), radii)
         return cls._build(shapes.Spheres(owned(points)), quality, threads, progress, "spheres")
 
     @classmethod
@@ -188,7 +189,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         (array([4., 4.]), array([[0., 0., 1.],
                [1., 0., 0.]]))
         """
-        points = shapes.CapsuleShape.points_of(_limited("p", p), q, radii)
+        points = shapes.CapsuleShape.points_of(_primitive_rows("p", p), q, radii)
         return cls._build(shapes.Capsules(owned(points)), quality, threads, progress, "capsules")
 
     @classmethod
@@ -269,13 +270,13 @@ def _corner_rows(
     lower: ArrayLike, upper: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the corners `lower` and `upper` of boxes as checked arrays, (n, 3) each."""
-    low, high = _limited("lower", lower), rows("upper", upper)
+    low, high = _primitive_rows("lower", lower), rows("upper", upper)
     if low.shape != high.shape:
         raise ValueError(f"upper must have the shape of lower, {low.shape}, got {high.shape}")
     return low, high
 
 
-def _limited(name: str, given: ArrayLike) -> NDArray[np.float64]:
+def _primitive_rows(name: str, given: ArrayLike) -> NDArray[np.float64]:
     """Return the argument `name` as checked rows (n, 3); raise for more than MAX_PRIMITIVES."""
     array = rows(name, given)
     if len(array) > MAX_PRIMITIVES:
@@ -293,8 +294,8 @@ def _warm() -> None:
     tree.count_hits(rays[0][0], rays[1][0])
     tree.closest_hit(*rays, counters=True).position.sum()
     boxes = BVH.from_boxes(*corners), BVH.from_obbs(*corners, np.eye(4)[None])
-    rounds = BVH.from_spheres(corners[0], 1.0), BVH.from_capsules(*corners, 1.0)
-    for any_tree in (tree, *boxes, *rounds):
+    round_trees = BVH.from_spheres(corners[0], 1.0), BVH.from_capsules(*corners, 1.0)
+    for any_tree in (tree, *boxes, *round_trees):
         any_tree.closest_hit(*rays)
         any_tree.closest_hit(*rays, sort=True, threads=1)
         any_tree.closest_hit(*rays, counters=True)

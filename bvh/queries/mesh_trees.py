@@ -42,12 +42,12 @@ class MeshTrees(TreeBase):
             (other faces keep their ids) and counted in `stats`.
         faces : array_like of int, shape (m, 3)
             Vertex indices; the normal is (v1-v0) x (v2-v0). The tree copies both arrays, unless
-            they are float64 and int32, and read-only (``vertices.flags.writeable = False``)
-            together with all that they are views of: these must stay as they are.
+            they are float64 and int32, and read-only (``vertices.flags.writeable = False``), as are
+            the arrays that they are views of: arrays that are not copied must not change.
         groups : int or array_like of int, shape (m,), optional
             32 bits for each face, or for all of them; all bits by default. A query with a `mask`
-            answers as if there were only the faces that share a bit with it. A query without one
-            has all bits, so that no query finds faces whose bits are 0.
+            answers as if there were only the faces that share a bit with it; without a `mask`, the
+            query has all bits. So no query finds faces whose bits are 0.
         quality : {"medium", "high"}
             "medium" is binned SAH; "high" also splits large triangles between nodes, which is
             worthwhile for long oblique ones, and takes several times as long to build.
@@ -319,7 +319,7 @@ class MeshTrees(TreeBase):
         ...     bvh.BVH.from_file(path)
         BVH(12 triangles, 1 node)
         """
-        # Readers of files are not imported before there is one.
+        # Imported only here, as readers of files are many modules.
         from bvh.io.mesh_files import mesh_of_file
 
         return cls.from_mesh(

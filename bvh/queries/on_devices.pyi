@@ -1,4 +1,4 @@
-"""What `BVH.to` and `Scene.to` return, for type checkers alone; at run time it is enrolled."""
+"""Types of the results of `BVH.to` and `Scene.to`, for type checkers; enrolled at run time."""
 
 from bvh.devices.trees import DeviceBVH as DeviceBVH
 from bvh.devices.trees import DeviceScene as DeviceScene

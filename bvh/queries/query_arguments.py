@@ -28,7 +28,7 @@ LARGEST_INTEGER = 2**1000
 CONTIGUOUS, ALIGNED = 0x0001, 0x0100
 # The default t_min and t_max of a batch: one number for all rays.
 ZERO, INFINITY = kernel_input(np.zeros(1)), kernel_input(np.full(1, np.inf))
-# Rows that a thread checks at a time, and above which threads share the copy of an array.
+# Rows that a thread checks at a time; copies of more rows are shared by threads.
 ROWS_AT_ONCE = 1 << 15
 # Why a ray always misses, in the order of the tests in `check_rays`.
 REASONS = (
@@ -36,7 +36,7 @@ REASONS = (
     "a range that is empty or NaN",
 )  # fmt: skip
 # Queries other than those of rays that support spheres and capsules, in trees and scenes.
-OF_SHAPES = {
+SHAPE_QUERIES = {
     "closest_point", "distance", "signed_distance", "contains", "overlap_box", "overlap_sphere",
     "overlap_frustum", "overlap_tree", "self_overlaps", "collisions", "clearances", "relations",
 }  # fmt: skip
@@ -96,7 +96,7 @@ def is_foreign(*arguments: object) -> bool:
 
 
 def check_options(sort: bool | None, validate: bool, filter: object, data: object) -> None:
-    """Raise unless `sort` (or None) and `validate` are booleans, and `data` has a `filter`."""
+    """Raise unless `sort` (or None) and `validate` are booleans; `data` needs a `filter`."""
     if sort is not None:
         flag("sort", sort)
     flag("validate_rays", validate)
@@ -104,10 +104,10 @@ def check_options(sort: bool | None, validate: bool, filter: object, data: objec
         raise ValueError(f"data must be None where there is no filter, got {type(data).__name__}")
 
 
-def reported(
+def with_progress(
     search: Callable[..., Answer], progress: ProgressLike | None, *given: object
 ) -> Answer:
-    """Return `search(*given, report)`, where report(done, total), or None, serves `progress`."""
+    """Return `search(*given, report)`; `report` is the callback of `progress`, or None."""
     with heard(progress) as report:
         return search(*given, report)
 
@@ -124,7 +124,7 @@ def answer_rays(
     """
     # `ray_batch` has checked the argument `validate_rays`.
     check_options(sort, validate=False, filter=filter, data=data)
-    accept = None if filter is None else target.accepted_by(filter, data)
+    accept = None if filter is None else target.filter_call(filter, data)
     side, workers = target.side_to_cull(cull), thread_count(threads)
     with heard(progress) as report:
         return search(batch, RayOptions(side, accept, workers, report, sort), *more)
@@ -132,7 +132,7 @@ def answer_rays(
 
 def check_method(method: str) -> None:
     """Raise a ValueError unless `method` is one of INSIDE_RULES."""
-    # The usual one is compared first, as a search through all takes longer than a single point.
+    # The default is compared first: `check_option` takes longer than a query of a single point.
     if type(method) is not str or method != "parity":
         check_option("method", method, arguments.INSIDE_RULES)
 
@@ -150,11 +150,11 @@ def ray_batch(
 ) -> RayBatch:  # fmt: skip
     """Return checked, flat rays; values that all rays share stay a single row.
 
-    Arguments are those of `closest_hit`; if `validate`, its `validate_rays`, rays that always miss
-    are errors. `threads`, a number, None for the default, copy rays that are not in the layout of
-    kernels: aligned, contiguous float64.
+    Arguments are those of `closest_hit`. If `validate`, its `validate_rays`, rays that always miss
+    raise a ValueError. Rays that are not aligned, contiguous float64, the layout of kernels, are
+    copied by up to `threads` threads.
     """
-    # The short ways, for one ray or a batch in the layout of kernels; None where checks are needed.
+    # One ray, or a batch in the layout of kernels, needs no checks; both are None for others.
     ray = plain_ray(origins, directions) if type(t_min) is type(t_max) is float else None
     plain = None if ray is not None else plain_rays(origins, directions, t_min, t_max)
     if ray is not None:
@@ -162,8 +162,8 @@ def ray_batch(
         o, d = numbers[:6].reshape(2, 1, 3)
         batch = RayBatch(Rays(o, d, numbers[6:7], numbers[7:]), ())
     elif plain is not None:
-        # Read-only views.
         rays = plain.rays
+        # Kernels take read-only views.
         o, d = kernel_input(rays.origins), kernel_input(rays.directions)
         batch = RayBatch(Rays(o, d, rays.t_min, rays.t_max), plain.shape)
     else:
@@ -188,8 +188,8 @@ def ray_batch(
 def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any) -> RayBatch | None:
     """Return a batch of rays without copies; None unless the arrays are in the kernels' layout.
 
-    That is: aligned, contiguous float64 of shape (..., 3), or (3,) for one origin or direction of
-    all rays. `t_min` and `t_max` must be floats, the same for all rays.
+    The layout is aligned, contiguous float64 of shape (..., 3), or (3,) for one origin or direction
+    of all rays. `t_min` and `t_max` must be floats, the same for all rays.
     """
     if not (type(origins) is type(directions) is ARRAY and type(t_min) is type(t_max) is float):
         return None

@@ -137,8 +137,8 @@ class Refitting(TreeBase):
         expected = () if isinstance(primitives, Triangles) else shape_of(primitives).given
         for name, value in given.items():
             if (value is not None) != (name in expected):
-                article = "" if value is None else "no "
-                raise TypeError(f"a BVH over {self.kind} needs {article}{name} to refit")
+                negation = "" if value is None else "no "
+                raise TypeError(f"a BVH over {self.kind} needs {negation}{name} to refit")
         count = len(primitives.points)
         points = rows("vertices", vertices)
         if len(points) != count:

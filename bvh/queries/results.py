@@ -1,4 +1,4 @@
-"""Results of queries: closest hits, all hits, overlaps; and closest points."""
+"""Results of queries: closest hits, all hits, closest points, overlaps, pairs in a scene."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from bvh.queries.answers.locations import Located, LocatedPerQuery, SourcedPerQuery, face_normals
-from bvh.queries.answers.other_libraries import given_like, in_numpy
-from bvh.queries.answers.result_bases import Ragged, Record, Table, filler
-from bvh.queries.verbs import COSTS, OF_SCENES
+from bvh.queries.answers.locations import Located, LocatedPerQuery, SourcedPerQuery, normals_at
+from bvh.queries.answers.other_libraries import in_library_of, in_numpy
+from bvh.queries.answers.result_bases import Ragged, Record, Table, factory_of
+from bvh.queries.verbs import COST_COLUMNS, SCENE_COLUMNS
 from bvh.runtime.arguments import FloatResult, IdResult, TruthResult, number_of
 
 Ids = NDArray[np.int32]
@@ -27,10 +27,10 @@ class Hits(LocatedPerQuery):
     is true or false by itself; that of a batch is a ValueError, as of arrays. `numpy.asarray` of
     hits is a structured array with their fields, for tables and files.
 
-    `position` and `normal` are computed on first access and cached. For that, hits refer to what
-    they hit: the vertices and faces of a tree, as they were before a later refit, or the trees of a
-    scene; of `Parts`, which parts to open. Pickles hold those of the two that were accessed before;
-    copies refer to it, too. Of Dask arrays they are Dask arrays, and cast the rays once more.
+    `position` and `normal` are computed on first access and cached. For that, hits and their copies
+    refer to what was hit: the vertices and faces of a tree, as they were before a later refit; the
+    trees of a scene; the parts of `Parts`, which are opened again. Pickles hold each of the two
+    only if it was accessed. For Dask arrays both are Dask arrays, which cast the rays once more.
 
     Attributes
     ----------
@@ -78,13 +78,13 @@ class Hits(LocatedPerQuery):
 
     _noun = "rays hit"
 
-    def _owners(self, mask: NDArray[np.bool_]) -> str:
+    def _owners_text(self, mask: NDArray[np.bool_]) -> str:
         """Return the number of instances hit by the rays of `mask` as text; empty for a tree."""
         if self.instance_id is None:
             return ""
         return f" {number_of(len(np.unique(self.instance_id[mask])), 'instances')}"
 
-    def _costs(self) -> str:
+    def _costs_text(self) -> str:
         """Return the average cost of a ray as text; empty without counters."""
         if self.nodes is None or self.nodes.size == 0:
             return ""
@@ -135,7 +135,7 @@ class AllHits(Located, Ragged, Table):
     @property
     def ray_id(self) -> NDArray[np.int64]:
         """The index of the ray of each hit, in the flat batch, shape (m,)."""
-        return self._queries()
+        return self._query_ids()
 
     def _columns(self) -> dict[str, NDArray[np.generic]]:
         """Return the columns of a table of hits by name, with the ray of each hit."""
@@ -212,7 +212,7 @@ class ClosestPoints(SourcedPerQuery):
         >>> tree.closest_point([0.25, 0.25, 2.0]).normal
         array([0., 0., 1.])
         """
-        return face_normals(self)
+        return normals_at(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -253,7 +253,7 @@ class Overlaps(Ragged):
     @property
     def query_id(self) -> NDArray[np.int64]:
         """The index of the query of each entry of `prim_id`, in the flat batch, shape (m,)."""
-        return self._queries()
+        return self._query_ids()
 
     def __len__(self) -> int:
         """Return the number of queries; of a single query, the number of primitives."""
@@ -269,11 +269,11 @@ class Overlaps(Ragged):
             raise IndexError(f"there is no query {index} of {len(self)}") from None
         begin, end = in_numpy(self.offsets[i : i + 2]).tolist()
         columns = {name: column[begin:end] for name, column in self._entries().items()}
-        offsets = given_like(np.array([0, end - begin], np.int64), self.offsets)
+        offsets = in_library_of(np.array([0, end - begin], np.int64), self.offsets)
         return type(self)(**columns, offsets=offsets, shape=())
 
     def _only(self, chosen: NDArray[np.bool_]) -> Self:
-        """Return the overlaps of the same queries with only the entries `chosen`, True in (m,)."""
+        """Return these overlaps with only the entries for which `chosen`, shape (m,), is True."""
         columns = {name: column[chosen] for name, column in self._entries().items()}
         # A part now begins at the number of chosen entries before it.
         offsets = np.append(0, np.cumsum(chosen))[self.offsets].astype(np.int64)
@@ -319,7 +319,8 @@ class Overlaps(Ragged):
 class ScenePairs(Record):
     """Pairs of a scene: faces that meet, or instances that are not disjoint.
 
-    Faces ascend by the first's leaf and prim_id, then the second's; instances by their ids.
+    Pairs of faces ascend by leaf and prim_id of the first, then of the second face; pairs of
+    instances by their ids.
 
     Attributes
     ----------
@@ -360,11 +361,12 @@ class ScenePairs(Record):
         return f"ScenePairs({pairs}{': ' if listed else ''}{listed})"
 
 
-# Functions (values, source) that make results sooner than their classes do; see `filler`. Values
-# are the fields but for those of scenes, for `scene_...` with them; closest hits are without costs.
-hits_of, scene_hits_of = filler(Hits, *OF_SCENES, *COSTS), filler(Hits, *COSTS)
-all_hits_of, scene_all_hits_of = filler(AllHits, *OF_SCENES), filler(AllHits)
-points_of, scene_points_of = filler(ClosestPoints, *OF_SCENES), filler(ClosestPoints)
+# Functions (values, source) that make results faster than their classes do (see `factory_of`), of
+# trees and, with their additional columns, of scenes. Hits with costs are not made by them.
+hits_of = factory_of(Hits, *SCENE_COLUMNS, *COST_COLUMNS)
+scene_hits_of = factory_of(Hits, *COST_COLUMNS)
+all_hits_of, scene_all_hits_of = factory_of(AllHits, *SCENE_COLUMNS), factory_of(AllHits)
+points_of, scene_points_of = factory_of(ClosestPoints, *SCENE_COLUMNS), factory_of(ClosestPoints)
 
 # Deprecated: names that a scene's results and counted hits had in 0.2.0, also in its pickles.
 SceneHits = CountedHits = CountedSceneHits = Hits

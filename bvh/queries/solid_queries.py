@@ -104,7 +104,7 @@ class SolidQueries(MeshTrees, TreeQueries):
             this, tree = self._snapshot(), other._snapshot()
             names = enrolled("relations of round trees")(this, tree, transform, threads, progress)
         else:
-            this, tree = self._two_states("relation", other)
+            this, tree = self._two_snapshots("relation", other)
             pairs = this._pairs("relation", tree, transform, threads, progress)
             names = [relation_of(*pair) if pair else NAMES[0] for pair in pairs]
         # NAMES[0] is "disjoint", NAMES[1] "touching"; the longest name has 11 letters.
@@ -128,8 +128,8 @@ class SolidQueries(MeshTrees, TreeQueries):
         largest ball inside if a solid is compared with itself. It is not the shortest way that
         separates them, which may be longer or shorter.
 
-        `error` bounds how much larger the depth may be: 1e-6 of it, or more where the search is
-        stopped, as solids overlap by a rounding error or thousands of places are as deep.
+        The exact depth is larger by at most `error`: 1e-6 of the depth, or more if the search stops
+        early, where solids overlap by a rounding error or thousands of places are as deep.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         ------
         ValueError
             If a mesh has open edges, or meets itself beyond common vertices and edges (see
-            `self_overlaps`), walls that cancel aside, such as one that two parts share.
+            `self_overlaps`), except in walls that cancel, such as one that two parts share.
 
         Notes
         -----
@@ -268,7 +268,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         faces : array_like of int, shape (...), optional
             Faces, at whose middles the thickness is measured; by default all faces.
         points_at : array_like, shape (..., 3), optional
-            Points in place of faces: it is measured at the points of the surface closest to these.
+            Points in place of faces: thickness is measured at the closest points of the surface.
         method : {"ray", "sphere"}
             "ray": how far a ray goes inward, at right angles to the face, until it leaves the
             solid. "sphere": the diameter of the largest ball inside that touches the surface there.
@@ -288,8 +288,8 @@ class SolidQueries(MeshTrees, TreeQueries):
         point outward.
 
         Balls shrink until nothing is inside of them: Ma, Bae, Choi 2012, "3D medial axis point
-        approximation using nearest neighbors and the normal field". Where the ray is the answer,
-        the ball is at most as large.
+        approximation using nearest neighbors and the normal field". A ball is at most as large as
+        the distance along the ray.
 
         Examples
         --------
@@ -334,7 +334,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         """
         from bvh.surfaces.surface import Surface
 
-        workers, (this, tree) = arguments.thread_count(threads), self._two_states(query, other)
+        workers, (this, tree) = arguments.thread_count(threads), self._two_snapshots(query, other)
         must_bound_a_solid(query, "this mesh", this)
         must_bound_a_solid(query, "other", tree)
         first, search = Surface.of(this), this._pair_search(query, tree)
@@ -352,7 +352,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         matrices, placed = affine_matrices(transform).reshape(-1, 4, 4), list[Any]()
 
         def tree_over(vertices: NDArray[np.float64]) -> Any:
-            """Return the tree over moved vertices: the one in `placed`, once built, refitted."""
+            """Return a tree over moved vertices: built once, into `placed`, and refitted later."""
             if placed:
                 placed[0].refit(vertices)
             else:
@@ -377,7 +377,7 @@ def _shape_of(transform: ArrayLike | None) -> tuple[int, ...]:
 
 
 def must_bound_a_solid(query: str, name: str, tree: TreeQueries) -> None:
-    """Raise a ValueError unless the tree's mesh is closed; `name` and `query` are for its text."""
+    """Raise a ValueError unless the tree's mesh is closed; `name` and `query` are for the text."""
     if tree.is_closed:
         return
     if tree.kind != "triangles":

@@ -1,6 +1,6 @@
 """Interface that searchable objects provide to queries: trees, scenes, meshes in parts.
 
-`RaySearch`, `PointSearch` and `RegionSearch` implement it for trees and scenes.
+`RaySearch`, `PointSearch`, `ShapeSearch` and `RegionSearch` implement it for trees and scenes.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class RayTarget(Protocol):
     def side_to_cull(self, cull: Cull | None) -> int:
         """Return the code of the side to ignore: 1 for the back, -1 for the front, 0 for none."""
 
-    def accepted_by(self, function: Filter, data: object) -> UserCall:
-        """Return a user's filter, compiled, with its last argument `data`, as kernels take it."""
+    def filter_call(self, function: Filter, data: object) -> UserCall:
+        """Return a user's filter `function`, compiled, with `data`, as kernels take the two."""
 
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits:
         """Return the closest hit of each ray; if `counters`, also what each ray costs."""
@@ -49,9 +49,9 @@ class RayTarget(Protocol):
 
 
 class PointTarget(Protocol):
-    """Target of points (n, 3): the faces that one mask selects. Results are flat.
+    """Target of points: the primitives that one mask selects.
 
-    Only `closest_points` has the leading shape of the batch.
+    Results are flat, but those of `closest_points` have the leading shape of the batch.
     """
 
     def closest_points(
@@ -76,7 +76,7 @@ class PointTarget(Protocol):
     ) -> NDArray[np.float64]:  # fmt: skip
         """Return winding numbers, (n,), to the `accuracy` of `BVH.winding_number`."""
 
-    def wound_around(
+    def inside_by_winding(
         self, points: NDArray[np.float64], threads: int, progress: Progress | None = None
     ) -> NDArray[np.bool_]:
         """Return which points have a winding number above 0.5, (n,)."""
@@ -102,10 +102,10 @@ def ray_target(searched: Any) -> Any:
 
 
 def point_target(searched: Any, query: str, mask: int | None) -> Any:
-    """Return the `PointTarget` of faces in `mask`; a TypeError if not supported by `query`."""
+    """Return the `PointTarget` of primitives in `mask`; a TypeError if `query` supports none."""
     return searched._point_target(query, mask)
 
 
 def region_target(searched: Any, query: str, mask: int | None, kinds: tuple[type, ...]) -> Any:
-    """Return the `RegionTarget` of faces in `mask`; a TypeError unless they are of `kinds`."""
+    """Return the `RegionTarget` of primitives in `mask`; a TypeError if not of `kinds`."""
     return searched._region_target(query, mask, kinds)

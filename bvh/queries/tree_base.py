@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from bvh.io.file_formats import tree_contents
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
-from bvh.queries.batches.round_ends import rays_of
-from bvh.queries.query_arguments import OF_SHAPES, one_mask
+from bvh.queries.batches.round_ends import ray_search_of
+from bvh.queries.query_arguments import SHAPE_QUERIES, one_mask
 from bvh.runtime.arguments import kernel_input, number_of, thread_count
 from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.simd import WIDTH
@@ -34,8 +34,8 @@ LATE = {"_arrays", "_closed", "_face_ids", "_groups", "_origin", "_quick"}
 T = TypeVar("T")
 
 OPEN_IS_FINE = "open is fine"
-# Most masks whose boundaries and multipole moments are cached; most whose closedness is.
-WINDINGS, CLOSED = 4, 1024
+# Most masks for which boundaries and moments are cached, and for which closedness is.
+MAX_WINDINGS, MAX_CLOSED = 4, 1024
 
 # Held while a refit puts a new state in place of an old one, and while one is read.
 state_guard = ForkSafeLock()
@@ -65,7 +65,7 @@ class TreeBase:
     _quality: str
     # The face of the source that each triangle is a part of; None if each face is one triangle.
     _face_ids: NDArray[np.int32] | None
-    # The bits of each face, or None; `_arrays` have them, too, where a face has no bit.
+    # The bits of each face, or None; `_arrays` have them, too, if there is a face without any bit.
     _groups: NDArray[np.uint32] | None
     # The arrays with functions for single calls that are made for them.
     _quick: Searched
@@ -203,7 +203,7 @@ class TreeBase:
     def _ray_target(self) -> RaySearch:
         """Return the search for rays in the tree as it is now, whatever a refit changes."""
         now = self._snapshot()
-        return rays_of(
+        return ray_search_of(
             now._quick, now._arrays, split=now._quality == "high", owner=now,
             masked=now._grouped_arrays,
         )  # fmt: skip
@@ -214,18 +214,18 @@ class TreeBase:
         A TypeError with the name `query` is raised if that query does not support the primitives.
         """
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
-        from bvh.queries.batches.winding import wound
+        from bvh.queries.batches.winding import oriented_surface
         from bvh.traversal.points.closest_point import TreeTarget
 
         bits, now = one_mask(mask), self._snapshot()
         arrays = now._arrays_for(bits)
-        if isinstance(arrays.primitives, HOLLOW) and query in OF_SHAPES:
+        if isinstance(arrays.primitives, HOLLOW) and query in SHAPE_QUERIES:
             # -1: shapes have no bits of their own, and `_arrays_for` has applied the mask to all.
             return ShapeSearch(TreeTarget(arrays.row, -1), arrays)
         now._must_hold(query, Triangles)
         rays = RaySearch(arrays, split=now._quality == "high", owner=now)
         # The argument of the function is ignored: a tree has no reflected leaves to reverse.
-        return PointSearch(lambda: rays, bits, lambda _: wound(now, rays, bits))
+        return PointSearch(lambda: rays, bits, lambda _: oriented_surface(now, rays, bits))
 
     def _open_surface(self, mask: int | None) -> str | None:
         """Return a text for a warning, such as "BVH(...) has open edges"; None after the first one.
@@ -240,9 +240,9 @@ class TreeBase:
             from bvh.tree.open_edges import is_closed
 
             closed = is_closed(self._selected_triangles(self._arrays, bits))
-            if len(closed_of) >= CLOSED:
+            if len(closed_of) >= MAX_CLOSED:
                 closed_of.clear()
-            closed_of[bits] = closed  # also after a refit
+            closed_of[bits] = closed  # a refit does not remove it
         if closed:
             return None
         closed_of[OPEN_IS_FINE] = True
@@ -259,7 +259,7 @@ class TreeBase:
             return search_of(arrays, now._bounds)
         return search_of(
             arrays, now._bounds,
-            lambda overlaps: overlaps._only(selected_ids(now._groups, overlaps.prim_id, bits)),
+            lambda overlaps: overlaps._only(are_selected(now._groups, overlaps.prim_id, bits)),
         )  # fmt: skip
 
     def _by_mask(self, compute: Callable[..., Any], mask: int, *threads: int) -> Any:
@@ -272,7 +272,7 @@ class TreeBase:
         result = results.get(mask)
         if result is None:
             result = compute(self._selected_triangles(arrays, mask), *threads)
-            if len(results) >= WINDINGS:
+            if len(results) >= MAX_WINDINGS:
                 results.clear()
             results[mask] = result
         return result
@@ -306,7 +306,7 @@ class TreeBase:
 
     def _must_hold(self, query: str, *kinds: type, thin: bool = True) -> None:
         """Raise a TypeError if primitives are not of `kinds`, or thin although `thin` is False."""
-        # Thin are points and segments, which are stored as triangles.
+        # Points and segments are thin, and stored as triangles.
         if not isinstance(self._arrays.primitives, kinds) or (not thin and self.kind in THIN):
             *others, last = (kind.__name__.lower() for kind in kinds)
             names = f"{', '.join(others)} or {last}" if others else last
@@ -374,10 +374,10 @@ def cached(arrays: TreeArrays, key: str, compute: Callable[[TreeArrays], T]) -> 
     return vars(arrays).setdefault(key, compute(arrays)) if result is None else result
 
 
-def selected_ids(
+def are_selected(
     groups: NDArray[np.uint32] | None, ids: NDArray[np.int32], mask: int
 ) -> NDArray[np.bool_]:
-    """Return which faces `ids` share a bit with `mask`, (n,); without groups, they have all."""
+    """Return which of the faces `ids` share a bit with `mask`, (n,); all bits without groups."""
     return np.full(len(ids), mask != 0) if groups is None else selected(groups[ids], mask)
 
 
@@ -391,7 +391,7 @@ def is_in_use(tree: TreeBase) -> bool:
     return True
 
 
-def file_of(tree: TreeBase, threads: int) -> tuple[int, Iterator[NDArray[np.uint8]]]:
+def file_size_and_pieces(tree: TreeBase, threads: int) -> tuple[int, Iterator[NDArray[np.uint8]]]:
     """Return the size in bytes of a tree's file, and an iterator over arrays of its bytes."""
     now = tree._snapshot()
     return tree_contents(

@@ -20,7 +20,7 @@ from bvh.queries.methods.ray_queries import TREE_CAST, CasterQueries, TreeCast
 from bvh.queries.methods.section_queries import SectionQueries
 from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
-from bvh.queries.tree_base import TreeBase, cached, file_of, selected_ids
+from bvh.queries.tree_base import TreeBase, are_selected, cached, file_size_and_pieces
 from bvh.queries.verbs import verb
 from bvh.runtime.arguments import IdResult, integers, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
@@ -174,11 +174,10 @@ class TreeQueries(
     def nbytes(self) -> int:
         """Bytes of the tree's arrays, and of data cached for the next query or refit.
 
-        A new tree has no cached data. It may be tables for winding numbers and distances of trees,
-        bits of faces, the full leaves of a compact tree, `nodes`, and the arrays before the first
-        refit.
+        A new tree has no cached data. Queries cache tables for winding numbers and distances, bits
+        of faces, full leaves of a compact tree, and `nodes`; the first refit, the arrays before it.
         """
-        from bvh.queries.batches.distance_batches import kept_tables
+        from bvh.queries.batches.distance_batches import cached_tables
 
         origin, derived = self._origin, vars(self._arrays)
         # The present arrays, the same with bits of faces, and those before the first refit; then
@@ -189,7 +188,7 @@ class TreeQueries(
         stored = [(*t.nodes, t.groups, t.face_bits, *arrays_of(t.primitives)) for t in trees]
         tables = [derived.get(name) for name in ("_winding_terms", "_boundary_of", "_nodes")]
         tables.append(origin and origin.members)
-        tables_of_trees = [kept_tables(arrays) for arrays in trees]
+        tables_of_trees = [cached_tables(arrays) for arrays in trees]
         return bytes_of(stored, self._groups, self._face_ids, tables, tables_of_trees)
 
     def stats(self) -> TreeStats:
@@ -248,7 +247,7 @@ class TreeQueries(
         >>> again.closest_hit([0.25, 0.25, 1.0], [0.0, 0.0, -1.0])
         Hits(t=1.0, prim_id=0, u=0.25, v=0.25, front=True)
         """
-        replace_file(os.fspath(path), file_of(self, thread_count(threads))[1])
+        replace_file(os.fspath(path), file_size_and_pieces(self, thread_count(threads))[1])
 
     @verb({"prim_id": ()}, np.int32)
     def face_of(self, prim_id: int | ArrayLike) -> IdResult:
@@ -288,8 +287,9 @@ class TreeQueries(
     def is_closed(self) -> bool:
         """Whether the faces of a tree over triangles bound a volume.
 
-        An even number of the finite faces share each edge, by the positions of its ends. Computed
-        at the first use, in some 20 ms for each million faces, and cached until a refit.
+        An even number of the finite faces share each edge; edges with ends at equal positions are
+        one. Computed at the first use, in some 20 ms for each million faces, and cached until a
+        refit.
 
         Examples
         --------
@@ -307,8 +307,8 @@ class TreeQueries(
     def is_oriented(self) -> bool:
         """Whether the faces of a tree over triangles are wound alike.
 
-        At each edge, by the positions of its ends, equally many finite faces run through the edge
-        in either direction, or one more in one direction if their number is odd. Normals may point
+        Equally many finite faces use each edge in either direction, or one more in one direction if
+        their number is odd; edges are compared by position, as in `is_closed`. Normals may point
         outward or inward. Computed at the first use, in some 0.4 s for each million faces, and
         cached until a refit.
 
@@ -375,9 +375,9 @@ class TreeQueries(
         assert isinstance(other, TreeBase)
         for side, tree, given in ((0, self, mask), (1, other, other_mask)):
             bits = one_mask(given)
-            # -1, all bits, leaves out faces without any bit; trees without `face_bits` have none.
+            # The mask -1, all bits, leaves out faces without any bit, if there are `face_bits`.
             if bits != -1 or len(tree._arrays.face_bits):
-                pairs = pairs[selected_ids(tree._groups, pairs[:, side], bits)]
+                pairs = pairs[are_selected(tree._groups, pairs[:, side], bits)]
         return pairs
 
     def _pair_search(self, query: str, other: object) -> FindPairs[Pairs]:

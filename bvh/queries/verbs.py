@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 # Types of the columns of results by name; `prim_id` is int64 in results of meshes in parts.
-KINDS: dict[str, type[np.generic]] = {
+COLUMN_TYPES: dict[str, type[np.generic]] = {
     "t": np.float64, "distance": np.float64, "position": np.float64, "prim_id": np.int32,
     "u": np.float64, "v": np.float64, "front": np.bool_, "instance_id": np.int32, "leaf": np.int32,
     "nodes": np.int32, "tests": np.int32,
 }  # fmt: skip
 
 # The array arguments of queries of rays, with the shape that each has for one ray.
-RAYS: dict[str, tuple[int, ...]] = {
+RAY_ARRAYS: dict[str, tuple[int, ...]] = {
     "origins": (3,), "directions": (3,), "t_min": (), "t_max": (), "mask": (),
 }  # fmt: skip
 
 Query = TypeVar("Query", bound=Callable[..., object])
 # Columns of results that only scenes have, or only queries that count costs.
-OF_SCENES, COSTS = ("instance_id", "leaf"), ("nodes", "tests")
+SCENE_COLUMNS, COST_COLUMNS = ("instance_id", "leaf"), ("nodes", "tests")
 
 
 class Merge(Enum):
@@ -73,20 +73,20 @@ class Verb:
         return None if issubclass(self.returns, np.generic) else self.returns
 
     def columns(
-        self, in_scene: bool = False, counted: bool = False, ids: type[np.generic] = np.int32
+        self, in_scene: bool = False, counted: bool = False, id_type: type[np.generic] = np.int32
     ) -> dict[str, type[np.generic]]:
         """Return the names of a result's columns, in order, with their types.
 
-        `in_scene` includes the columns that only scenes have, `counted` those of costs. `ids` is
-        the type of `prim_id`.
+        `in_scene` includes the columns that only scenes have, `counted` those of costs.
+        `id_type` is the type of `prim_id`.
         """
         if issubclass(self.returns, np.generic):
             return {self.name: self.returns}
-        left_out = (() if in_scene else OF_SCENES) + (() if counted else COSTS)
+        left_out = (() if in_scene else SCENE_COLUMNS) + (() if counted else COST_COLUMNS)
         names = [field.name for field in fields(self.returns)]
         return {
-            name: ids if name == "prim_id" else KINDS[name]
-            for name in names if name in KINDS and name not in left_out
+            name: id_type if name == "prim_id" else COLUMN_TYPES[name]
+            for name in names if name in COLUMN_TYPES and name not in left_out
         }  # fmt: skip
 
 

@@ -136,7 +136,7 @@ def near_leaves(
     search = overlap_batches.search_of(view.tlas.arrays, view.tlas.bounds)
     regions = BoxRegions(kernel_input(low), kernel_input(high))
     given = search, regions, len(low), threads
-    offsets, rows = overlap_batches.find_regions(*given, progress=None)
+    offsets, rows = overlap_batches.find_overlaps(*given, progress=None)
     rows2 = np.repeat(rows2, np.diff(offsets))
     visible = first.visible[rows]
     return rows[visible], rows2[visible]

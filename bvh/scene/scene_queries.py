@@ -12,14 +12,14 @@ from bvh.picking.placed_trees import PickableScene
 from bvh.queries import results
 from bvh.queries.answers.sections import sections_by
 from bvh.queries.batches.ray_batches import RaySearch
-from bvh.queries.batches.round_ends import rays_of
+from bvh.queries.batches.round_ends import ray_search_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import FindPairs, OverlapQueries
 from bvh.queries.methods.point_queries import PointQueries
 from bvh.queries.methods.ray_queries import SCENE_CAST, SceneCast
 from bvh.queries.methods.sight_queries import SightQueries
-from bvh.queries.query_arguments import OF_SHAPES, one_mask
-from bvh.queries.tree_base import CLOSED, WINDINGS, TreeBase, selected_ids
+from bvh.queries.query_arguments import SHAPE_QUERIES, one_mask
+from bvh.queries.tree_base import MAX_CLOSED, MAX_WINDINGS, TreeBase, are_selected
 from bvh.runtime.arguments import ALL_BITS
 from bvh.scene.scene_content import SceneContent
 from bvh.scene.scene_view import SceneView
@@ -32,7 +32,7 @@ from bvh.tree.shapes import HOLLOW
 if TYPE_CHECKING:
     from bvh.queries.batches.overlap_batches import RegionSearch
     from bvh.queries.batches.point_batches import PointSearch
-    from bvh.queries.batches.winding import Wound
+    from bvh.queries.batches.winding import OrientedSurface
 
 
 class SceneQueries(
@@ -49,12 +49,12 @@ class SceneQueries(
         """Return the search for rays: of the current view, or for many rays of its merged tree."""
         view = self._current()
         # The owner keeps the arrays alive: `progress` may change the scene.
-        return rays_of(view, view.arrays, view.split, owner=view, merged=view.merger.tree_for)
+        return ray_search_of(view, view.arrays, view.split, owner=view, merged=view.merger.tree_for)
 
     def _rays_without(self, exclude: int | str | ArrayLike) -> RaySearch:
         """Return the search for rays that ignore the instances with the ids or names `exclude`."""
         view, ids = self._current(), self._instances.column("ids")[self._rows(exclude, "exclude")]
-        return rays_of(view, view.only(~np.isin(view.owners, ids)), view.split, owner=view)
+        return ray_search_of(view, view.only(~np.isin(view.owners, ids)), view.split, owner=view)
 
     def _caster(self, cull: int, mask: int | None) -> SceneCast:
         """Return a function that casts single rays at the scene as it is at each call.
@@ -100,20 +100,20 @@ class SceneQueries(
         from bvh.traversal.points.instanced_closest_point import SceneTarget
 
         view, bits = self._current(), one_mask(mask)
-        if (other := view.first_other(bits, query in OF_SHAPES)) is not None:
+        if (other := view.first_other(bits, query in SHAPE_QUERIES)) is not None:
             which = f"instance {view.owners[other[0]]} is over {other[1]}"
             raise TypeError(f"{query} needs instances over triangles, and {which}")
         # Whether spheres or capsules are selected, and flags of the selected leaves over triangles.
         shapes, faces = view.selected(bits)
         rays = RaySearch(view.only(faces) if shapes else view.arrays, view.split, owner=view)
 
-        def wound(reorient: bool) -> Wound:
+        def oriented_surface(reorient: bool) -> OrientedSurface:
             """Return the selected faces as one tree with its boundary (see `_as_one_tree`)."""
             one_tree = self._as_one_tree(bits, reorient)
             target: PointSearch = one_tree._point_target(query, mask=None)
-            return target.wound(reorient)
+            return target.oriented_surface(reorient)
 
-        search = PointSearch(lambda: rays, bits, wound, lambda: view.metrics)
+        search = PointSearch(lambda: rays, bits, oriented_surface, lambda: view.metrics)
         if not shapes:
             return search
         target = SceneTarget(view.arrays.row, view.metrics, bits)
@@ -126,13 +126,13 @@ class SceneQueries(
         itself at most once.
         """
         bits, view = one_mask(mask), self._current()
-        # Masks whose leaves have been examined, up to CLOSED of them.
+        # Masks whose leaves have been examined, up to MAX_CLOSED of them.
         if bits in view.seen_closed:
             return None
         leaves, surface = self._current_leaves(), None
         for k in np.unique(leaves.tree_of[np.flatnonzero(view.masks & bits)]).tolist():
             surface = leaves.trees[k]._open_surface(mask) or surface
-        if len(view.seen_closed) >= CLOSED:
+        if len(view.seen_closed) >= MAX_CLOSED:
             view.seen_closed.clear()
         view.seen_closed.add(bits)
         return None if surface is None else f"an instance of {surface}"
@@ -140,7 +140,7 @@ class SceneQueries(
     def _as_one_tree(self, bits: int, reorient: bool) -> BVH:
         """Return one tree over the faces that the int32 mask `bits` selects, for winding numbers.
 
-        Up to WINDINGS trees are kept. If `reorient`, faces are reversed in leaves that are either
+        MAX_WINDINGS trees are cached. If `reorient`, faces are reversed in leaves that are either
         reflected or have a reversed mesh (see `Attributes.reversed`), but not in those that are
         both.
         """
@@ -156,7 +156,7 @@ class SceneQueries(
         if reorient:
             flipped = self._reversed_leaves()[leaf_id]
             faces[flipped] = faces[flipped][:, ::-1]
-        if len(cached) >= WINDINGS:
+        if len(cached) >= MAX_WINDINGS:
             cached.clear()
         tree = cached[key] = BVH.from_triangles(vertices, faces, warn=False)
         return tree
@@ -174,7 +174,7 @@ class SceneQueries(
         for k, tree in enumerate(leaves.trees):
             if tree._groups is not None and (mask != -1 or len(tree._arrays.face_bits)):
                 of_tree = np.flatnonzero(leaves.tree_of[leaf] == k)
-                selected[of_tree] &= selected_ids(tree._groups, prim_id[of_tree], mask)
+                selected[of_tree] &= are_selected(tree._groups, prim_id[of_tree], mask)
         return selected
 
     def _selected_pairs(
@@ -190,7 +190,7 @@ class SceneQueries(
         if isinstance(other, SceneQueries):
             selected &= other._selects(leaf[:, 1], prim[:, 1], bits)
         elif isinstance(other, TreeBase) and (bits != -1 or len(other._arrays.face_bits)):
-            selected &= selected_ids(other._groups, prim[:, 1], bits)
+            selected &= are_selected(other._groups, prim[:, 1], bits)
         if selected.all():
             return pairs
         return results.ScenePairs(pairs.instance_id[selected], leaf[selected], prim[selected])

@@ -255,13 +255,13 @@ class SceneView(Searched):
     @property
     def nbytes(self) -> int:
         """Bytes of the view's arrays and of trees over all leaves, without those of `trees`."""
-        from bvh.queries.batches.distance_batches import kept_tables
+        from bvh.queries.batches.distance_batches import cached_tables
 
         tlas = self.arrays
         arrays = *self._instanced, *tlas.nodes, tlas.frame, self.tlas.boxes, self.tree_of
         shown = [tree for tree in self._shown or () if not any(tree is t for t in self.trees)]
         # Trees without hidden faces share nodes and primitives with those that have them.
-        tree_tables = [(tree.groups, kept_tables(tree)) for tree in shown]
+        tree_tables = [(tree.groups, cached_tables(tree)) for tree in shown]
         others = sum(tree.nbytes for tree in self.one_trees.values())
         return bytes_of(arrays, self._metrics, tree_tables) + self.merger.nbytes + others
 

@@ -191,12 +191,12 @@ def test_as_an_error() -> None:
 
 def test_answers_are_kept_for_some_masks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not for every mask that was ever asked for, in trees, scenes and scenes as one tree."""
-    monkeypatch.setattr(tree_base, "CLOSED", 8)
-    monkeypatch.setattr(scene_queries, "CLOSED", 8)
+    monkeypatch.setattr(tree_base, "MAX_CLOSED", 8)
+    monkeypatch.setattr(scene_queries, "MAX_CLOSED", 8)
     tree, scene = bvh.BVH.from_triangles(VERTICES, FACES, groups=1), bvh.Scene()
     scene.add(tree)
     for mask in range(1, 60):
         assert tree.contains(POINT, mask=mask) == scene.contains(POINT, mask=mask) == mask % 2
         scene.winding_number(POINT, mask=mask)
     assert len(tree._closed) <= 8 and len(scene._current().seen_closed) <= 8
-    assert len(scene.view().one_trees) <= scene_queries.WINDINGS
+    assert len(scene.view().one_trees) <= scene_queries.MAX_WINDINGS

@@ -277,7 +277,7 @@ def test_pairs_have_the_rays_of_batches(monkeypatch: pytest.MonkeyPatch) -> None
         (o, d, low, high), finite = sight_queries._segments(
             *sight_queries._ends(p, q, margin, None), None
         )
-        assert finite and sight_queries._seen(Target(), p, q, margin) is True
+        assert finite and sight_queries._visible_pair(Target(), p, q, margin) is True
         start, along, *limits, _ = asked.pop()
         assert (*start, *along, *limits) == (*o, *d, low, high)
 

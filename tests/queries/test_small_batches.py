@@ -9,10 +9,10 @@ import pytest
 
 import bvh
 from bvh.queries.batches import ray_batches
-from bvh.queries.batches.quick_calls import MOST
+from bvh.queries.batches.quick_calls import SMALL_BATCH
 from bvh.queries.query_arguments import plain_rays
 
-RAYS = np.random.default_rng(5).normal(size=(2, MOST, 3))
+RAYS = np.random.default_rng(5).normal(size=(2, SMALL_BATCH, 3))
 MANY = np.random.default_rng(6).normal(size=(2, 60, 90, 3))
 
 
@@ -106,9 +106,9 @@ def test_what_must_be_checked_is() -> None:
 
 
 def test_they_ask_for_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_batches, "claimed", None)
+    monkeypatch.setattr(ray_batches, "claim_blocks", None)
     mesh, (o, d) = TARGETS["triangles"], RAYS
-    assert len(mesh.closest_hit(o, d).t) == len(mesh.any_hit(o, d)) == MOST
+    assert len(mesh.closest_hit(o, d).t) == len(mesh.any_hit(o, d)) == SMALL_BATCH
     for array in (o, d):
         array.flags.writeable = False
     mesh.closest_hit(o, d)

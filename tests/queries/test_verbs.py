@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.queries.verbs import KINDS, Merge, Verb, verb_of
+from bvh.queries.verbs import COLUMN_TYPES, Merge, Verb, verb_of
 
 POINTS = np.array([[0.2, 0.2, 1.0], [5.0, 5.0, 1.0]])
 GIVEN = {
@@ -64,7 +64,7 @@ def test_results_are_as_declared(target: Any) -> None:
                 for field in fields(record)
                 if field.name not in ("offsets", "shape") and getattr(found, field.name) is not None
             }
-            assert columns.keys() <= KINDS.keys()
+            assert columns.keys() <= COLUMN_TYPES.keys()
 
 
 def test_lists_are_merged_as_lists() -> None:

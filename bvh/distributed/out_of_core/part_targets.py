@@ -73,7 +73,7 @@ class PartRays(NamedTuple):
         """Return the side to ignore: -1 for front faces, 1 for back faces, 0 for none."""
         return arguments.cull_code(cull)
 
-    def accepted_by(self, function: Filter, data: object) -> UserCall:
+    def filter_call(self, function: Filter, data: object) -> UserCall:
         """Raise a ValueError: a filter would be called with ids in parts, not in the mesh."""
         refuse(function)
         # `refuse` has raised.
@@ -249,7 +249,7 @@ class PartPoints(NamedTuple):
         add_angles(loops, batch.rays.origins, directions, numbers, threads)
         return numbers
 
-    def wound_around(
+    def inside_by_winding(
         self, points: Floats, threads: int, progress: Progress | None = None
     ) -> NDArray[np.bool_]:
         """Return which of the points (n, 3) have a winding number above a half."""

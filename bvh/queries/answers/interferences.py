@@ -39,8 +39,8 @@ class Interferences(PerQuery):
         As of `BVH.penetration`; 0 where they only touch. NaN where the relation is unknown, and
         where a sphere or capsule overlaps the other.
     distance : ndarray of float64, shape (m,)
-        Distance of the surfaces of those that are "touching" within a margin, or unknown; 0 for
-        others. NaN where an instance is neither over triangles nor one sphere or capsule.
+        Distance of the surfaces where the relation is "unknown", or "touching" within a margin; 0
+        for others. NaN where an instance is neither over triangles nor one sphere or capsule.
     position : ndarray of float64, shape (m, 2, 3)
         Where they meet, a point of each, in the order of the instances: their nearest points if
         they touch, the relation is unknown or one is a sphere or capsule; otherwise the deepest
@@ -136,13 +136,13 @@ class Interferences(PerQuery):
         """Return a table as text: a line of titles, then a line for each pair."""
         lines: list[tuple[str, ...]] = [("first", "second", "relation", *NUMBERS, "at", "note")]
         for k in range(len(self)):
-            ends = zip(self.instance_id[k].tolist(), self.name[k].tolist(), strict=True)
+            pair = zip(self.instance_id[k].tolist(), self.name[k].tolist(), strict=True)
             # Ids of instances, followed by their names, if any.
-            first, second = (f"{number} {_plain(name)}".rstrip() for number, name in ends)
-            numbers = [_number(getattr(self, title)[k]) for title in NUMBERS]
+            first, second = (f"{number} {_printable(name)}".rstrip() for number, name in pair)
+            numbers = [_formatted(getattr(self, title)[k]) for title in NUMBERS]
             place = self.position[k, 0]
-            at = ", ".join(map(_number, place)) if np.isfinite(place).all() else "-"
-            note = _plain(str(self.note[k]))
+            at = ", ".join(map(_formatted, place)) if np.isfinite(place).all() else "-"
+            note = _printable(str(self.note[k]))
             lines.append((first, second, str(self.relation[k]), *numbers, at, note))
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
@@ -157,11 +157,11 @@ class Interferences(PerQuery):
         return f"Interferences({pairs}{': ' if listed else ''}{listed})"
 
 
-def _number(value: float) -> str:
+def _formatted(value: float) -> str:
     """Return a number as text of six digits; a dash for NaN."""
     return "-" if np.isnan(value) else f"{value:.6g}"
 
 
-def _plain(text: str) -> str:
+def _printable(text: str) -> str:
     """Return text with U+FFFD in place of each character that is not printable."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -1,7 +1,7 @@
 """Positions and normals of hits, computed on first access, and of points on faces.
 
 Hits refer to their *source*: the primitives of a tree; or the view of a scene and its count of
-moves; or a mesh in parts, whose `leaves_of` opens those that were hit, and the part of each hit.
+moves; or a mesh in parts, whose `leaves_of` opens the parts hit, and the part of each hit.
 Where positions do not follow from u and v, the source also has the rays. A refit replaces the
 arrays of a tree; maps of a scene change in place, so hits on a leaf that has moved are refused.
 """
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.obbs import inverses
-from bvh.queries.answers.other_libraries import given_like, in_numpy
+from bvh.queries.answers.other_libraries import in_library_of, in_numpy
 from bvh.queries.answers.result_bases import PerQuery, Ragged, columns_of, selected
 from bvh.runtime.arguments import FloatResult, IdResult, kernel_input, thread_count
 from bvh.runtime.foreign_arrays import is_lazy
@@ -30,9 +30,9 @@ from bvh.tree.shapes import HOLLOW, shape_of
 Floats = NDArray[np.float64]
 
 # (searched, moves, rest): what was searched; its count of moves, 0 of trees; and the rays (six
-# numbers, or origins and directions), or None, or of a mesh in parts a tuple with a column (..., 1)
-# of part numbers. A plain tuple, for speed. For Dask arrays: a function that returns lazy positions
-# or normals for one of NAMES.
+# numbers, or origins and directions), or None if positions need none; for a mesh in parts, a tuple
+# with a column (..., 1) of part numbers. A plain tuple, for speed. For Dask arrays: a function that
+# returns lazy positions or normals for one of NAMES.
 Source = tuple[Any, int, Any]
 LazySource = Callable[[str], Any]
 
@@ -178,7 +178,7 @@ class LocatedPerQuery(Located, SourcedPerQuery):
                 columns[name] = (
                     array.astype(kind)
                     if is_lazy(array)
-                    else given_like(np.asarray(in_numpy(array)).astype(kind)[()], array)
+                    else in_library_of(np.asarray(in_numpy(array)).astype(kind)[()], array)
                 )
         rounded = type(self)(**columns)
         if "_source" in vars(self):
@@ -187,7 +187,7 @@ class LocatedPerQuery(Located, SourcedPerQuery):
 
 
 def located(hits: Any, name: str) -> Any:
-    """Compute the attribute `name` of hits, "position" or "normal", (..., 3), in their library."""
+    """Return positions or normals of hits, by `name`, (..., 3), in the library of their arrays."""
     # Where both are computed together, the one that was not read is stored as `_unread`.
     unread = vars(hits).pop("_unread", None)
     if unread is not None:
@@ -214,7 +214,7 @@ def located(hits: Any, name: str) -> Any:
         # Positions on shapes follow from t, and need the origin and direction of each hit's ray.
         rays: Any = np.reshape(source[2], (2, -1, 3))
         if isinstance(hits, Ragged):
-            rays = rays[:, in_numpy(hits._queries())]
+            rays = rays[:, in_numpy(hits._query_ids())]
         _add_shapes(both, shapes, name == "normal", prim_id.ravel(), t.ravel(), rays)
     for each, points in zip(NAMES, both, strict=True):
         # Of shapes, normals are computed only if they are read.
@@ -223,11 +223,11 @@ def located(hits: Any, name: str) -> Any:
             # Hits that `astype` has rounded have positions of their type.
             array: NDArray[Any] = shaped if t.dtype == np.float64 else shaped.astype(t.dtype)
             array.flags.writeable = False
-            vars(hits)[each if each == name else "_unread"] = given_like(array, hits.prim_id)
+            vars(hits)[each if each == name else "_unread"] = in_library_of(array, hits.prim_id)
     return vars(hits)[name]
 
 
-def face_normals(near: Any) -> Any:
+def normals_at(near: Any) -> Any:
     """Return unit normals (..., 3) at the `ClosestPoints` `near`, in the library of its arrays."""
     source: Source | LazySource | None = vars(near).get("_source")
     if source is None:
@@ -244,7 +244,7 @@ def face_normals(near: Any) -> Any:
         normal[rows] = shape_normals(primitives, prim_id.ravel()[rows], at, transform)
     normal = normal.reshape(*prim_id.shape, 3)
     normal.flags.writeable = False
-    return given_like(normal, near.prim_id)
+    return in_library_of(normal, near.prim_id)
 
 
 def _on_faces_and_shapes(
@@ -253,8 +253,8 @@ def _on_faces_and_shapes(
     """Return ((positions, normals), shapes) of hits on faces, and on other primitives.
 
     Positions and unit normals, (n, 3) each, are NaN for misses, and for hits on other primitives:
-    these are listed in `shapes`, one `Shapes` for each tree. `ids` (-1 for a miss), `u` and `v` are
-    columns (n,) of `result`, of which only the leaves are read besides.
+    `shapes` lists the latter, one `Shapes` for each tree. `ids` (-1 for a miss), `u` and `v` are
+    columns (n,) of `result`, from which only the leaves are read here.
     """
     searched, moves, rest = source
     rows = np.flatnonzero(ids >= 0)
@@ -275,10 +275,10 @@ def _on_faces_and_shapes(
     both = on_faces(searched.arrays.primitives, leaf, ids, u, v)
     if searched.plain:  # all trees of the scene are over triangles
         return both, []
-    trees = {k: searched.trees[searched.tree_of[k]].primitives for k in np.unique(leaf[rows])}
+    by_leaf = {k: searched.trees[searched.tree_of[k]].primitives for k in np.unique(leaf[rows])}
     return both, [
         (primitives, searched.maps[k], np.flatnonzero(leaf == k))
-        for k, primitives in trees.items() if not isinstance(primitives, Triangles)
+        for k, primitives in by_leaf.items() if not isinstance(primitives, Triangles)
     ]  # fmt: skip
 
 

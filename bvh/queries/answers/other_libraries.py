@@ -71,12 +71,13 @@ class Library(NamedTuple):
         return given
 
     def result(
-        self, found: Any, ids: type[np.generic] = np.int32, integer: type[np.generic] = np.int64
-    ) -> Any:
+        self, found: Any, id_type: type[np.generic] = np.int32,
+        integer_type: type[np.generic] = np.int64,
+    ) -> Any:  # fmt: skip
         """Return the result `found` of a query with its arrays and numbers in the library.
 
         `found` is a dataclass of results, a tuple, an array or a number. Python integers become
-        arrays: of type `ids` for a `prim_id`, int32 for other fields of a dataclass, and `integer`
+        arrays: of `id_type` for a `prim_id`, int32 for other fields of a dataclass, `integer_type`
         if `found` itself is an integer.
         """
         if is_dataclass(found) and not isinstance(found, type):
@@ -84,8 +85,8 @@ class Library(NamedTuple):
             # `shape` stays a tuple of Python's integers.
             for name in columns.keys() - {"shape"}:
                 if columns[name] is not None:
-                    kind = ids if name == "prim_id" else np.int32
-                    columns[name] = self.result(columns[name], integer=kind)
+                    kind = id_type if name == "prim_id" else np.int32
+                    columns[name] = self.result(columns[name], integer_type=kind)
             made = type(found)(**columns)
             if "_source" in vars(found):
                 # Hits compute their positions and normals from it.
@@ -94,7 +95,7 @@ class Library(NamedTuple):
         if isinstance(found, tuple):
             make: Any = getattr(found, "_make", tuple)
             return make(map(self.result, found))
-        return self.array(np.asarray(found, integer if type(found) is int else None))
+        return self.array(np.asarray(found, integer_type if type(found) is int else None))
 
 
 def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
@@ -116,10 +117,10 @@ def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
         # All libraries have booleans; if this one lacks numbers of 64 bits, raise before the query.
         library.array(np.empty(0))
     # Ids of primitives are int32, except those of meshes in parts.
-    ids = getattr(getattr(query, "__self__", None), "_id_type", np.int32)
+    id_type = getattr(getattr(query, "__self__", None), "_id_type", np.int32)
     # The type of a result that is a Python integer: an id, or a count.
-    integer = ids if returned is np.int32 else np.int64
-    return library.result(query(**given | plain), ids, integer)
+    integer_type = id_type if returned is np.int32 else np.int64
+    return library.result(query(**given | plain), id_type, integer_type)
 
 
 def in_numpy(value: Any) -> Any:
@@ -127,7 +128,7 @@ def in_numpy(value: Any) -> Any:
     return as_numpy("array", value) if is_other(value) else value
 
 
-def given_like(found: Any, like: Any) -> Any:
+def in_library_of(found: Any, like: Any) -> Any:
     """Return a numpy array or number as an array of the library of `like`; unchanged for numpy."""
     if not is_other(like):
         return found

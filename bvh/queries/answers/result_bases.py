@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.other_libraries import given_like, in_numpy
+from bvh.queries.answers.other_libraries import in_library_of, in_numpy
 from bvh.runtime.arguments import CountResult, IdResult, TruthResult, number_of
 from bvh.runtime.foreign_arrays import is_lazy, is_other
 
@@ -21,8 +21,8 @@ def columns_of(result: Any) -> dict[str, Any]:
     return {name: value for name, value in values if value is not None}
 
 
-def filler(kind: type[Result], *without: str) -> Callable[..., Result]:
-    """Return a function fill(values, source=None) that returns a result of the class `kind`.
+def factory_of(kind: type[Result], *without: str) -> Callable[..., Result]:
+    """Return a function fill(values, source=None) that makes a result of the class `kind`.
 
     `values` are the fields of the class in their order, without the fields named in `without`,
     which are None. Hits compute their positions from `source` (see `locations`).
@@ -47,7 +47,7 @@ def filler(kind: type[Result], *without: str) -> Callable[..., Result]:
 
 
 def selected(array: Any, index: Any, axes: int = 0) -> Any:
-    """Return `array[index]`; the index is one of the batch, and the last `axes` axes stay whole."""
+    """Return `array[index]`, for an index of the batch: the last `axes` axes are not indexed."""
     if axes == 0:
         return array[index]
     parts = index if isinstance(index, tuple) else (index,)
@@ -68,7 +68,7 @@ def truth_of(result: object, truth: Any, axes: int, instead: str) -> bool:
     return bool(truth)
 
 
-# Names that users look for in results, and what these have instead.
+# Names that users look for in results, and the attributes to use instead.
 MEANT = {
     "distance": "t, in units of the direction's length", "distances": "t or distance",
     "point": "position", "points": "position", "locations": "position", "hit": "mask",
@@ -131,15 +131,15 @@ class Table(Record):
         }
         # The first column has one number for each entry; others may have more axes.
         shape = next(iter(arrays.values())).shape
-        kinds = np.dtype([(n, a.dtype, a.shape[len(shape) :]) for n, a in arrays.items()])
-        if dtype is not None and np.dtype(dtype) != kinds:
+        row_type = np.dtype([(n, a.dtype, a.shape[len(shape) :]) for n, a in arrays.items()])
+        if dtype is not None and np.dtype(dtype) != row_type:
             raise TypeError(
                 f"{kind} is an array of the fields {names}, not of {np.dtype(dtype)}: "
                 "take one of its fields"
             )
         if copy is False:
             raise ValueError(f"{kind} has an array for each field: no other without a copy")
-        table = np.empty(shape, kinds)
+        table = np.empty(shape, row_type)
         for name, array in arrays.items():
             table[name] = array
         return table
@@ -177,7 +177,7 @@ class PerQuery(Table):
         return self.prim_id >= 0
 
     def __repr__(self) -> str:
-        """Show a single result's fields; of a batch, how many were found, and field 1's range."""
+        """Show the fields of a single result; of a batch, the number found and a field's range."""
         values, mask = columns_of(self), self.mask
         shape = " x ".join(map(str, np.shape(mask)))
         if is_lazy(mask):
@@ -191,15 +191,15 @@ class PerQuery(Table):
             if mask.any():
                 name = next(iter(values))
                 near, far = values[name][mask].min(), values[name][mask].max()
-                inner += f"{self._owners(mask)}, {name} {near:.6g} to {far:.6g}"
-            inner += self._costs()
+                inner += f"{self._owners_text(mask)}, {name} {near:.6g} to {far:.6g}"
+            inner += self._costs_text()
         return f"{type(self).__name__}({inner})"
 
-    def _owners(self, mask: NDArray[np.bool_]) -> str:
+    def _owners_text(self, mask: NDArray[np.bool_]) -> str:
         """Return the number of instances hit by entries in `mask`, as text; empty here."""
         return ""
 
-    def _costs(self) -> str:
+    def _costs_text(self) -> str:
         """Return the average cost of a ray, as text; empty here."""
         return ""
 
@@ -208,7 +208,7 @@ class PerQuery(Table):
 
 
 class Ragged(Record):
-    """Base of results with any number of entries a query, i's at offsets[i] : offsets[i + 1]."""
+    """Base of results with any number of entries for each query, at offsets[i] : offsets[i + 1]."""
 
     offsets: NDArray[np.int64]
     shape: tuple[int, ...]
@@ -222,14 +222,14 @@ class Ragged(Record):
         """Number of entries of each query, in the batch's shape; an int for a single query."""
         counts = np.diff(in_numpy(self.offsets))
         shaped = counts.reshape(self.shape) if self.shape else int(counts[0])
-        return given_like(shaped, self.offsets)
+        return in_library_of(shaped, self.offsets)
 
     def _entries(self) -> dict[str, Any]:
         """Return the fields that have a row for each entry, by name: all but offsets and shape."""
         return {k: a for k, a in columns_of(self).items() if k not in ("offsets", "shape")}
 
-    def _queries(self) -> NDArray[np.int64]:
+    def _query_ids(self) -> NDArray[np.int64]:
         """Return the number of the query of each entry, in the flat batch, shape (m,)."""
         counts = np.diff(in_numpy(self.offsets))
         queries = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
-        return given_like(queries, self.offsets)  # type: ignore[no-any-return]
+        return in_library_of(queries, self.offsets)  # type: ignore[no-any-return]

@@ -16,7 +16,7 @@ from bvh.queries.answers.solids import Ids, Intersections, Reals
 from bvh.runtime.arguments import IdResult, number_of, reals
 
 # The most points of a loop that are tested to decide whether another loop contains it.
-TESTED = 63
+MAX_TESTED = 63
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -227,12 +227,12 @@ class Sections(Ragged):
 
 
 def sections_by(
-    vertices: Reals, faces: Ids, planes: ArrayLike, owners: Callable[[Ids], tuple[Ids, Ids]] | None
+    vertices: Reals, faces: Ids, planes: ArrayLike, ids_of: Callable[[Ids], tuple[Ids, Ids]] | None
 ) -> Section | Sections:
     """Return the `Section` of a mesh by a plane (4,), or the `Sections` by planes (..., 4).
 
-    `planes` are checked here. If the mesh is a flattened scene, `owners(faces)` returns two arrays
-    for faces of the mesh: their prim_id and their instance. `owners` is None for a tree.
+    `planes` are checked here. If the mesh is a flattened scene, `ids_of(faces)` returns two arrays
+    for faces of the mesh: their prim_id and their instance. `ids_of` is None for a tree.
     """
     from bvh.surfaces.sections import sections_of
 
@@ -251,8 +251,8 @@ def sections_by(
     for plane, curves in zip(rows, sections_of(vertices, faces, rows), strict=True):
         segments, cut_faces, edges, ends, polygons, polygon_faces = curves
         instances: Any = None
-        if owners is not None:
-            prim_id, instances = owners(cut_faces[:, 0])
+        if ids_of is not None:
+            prim_id, instances = ids_of(cut_faces[:, 0])
             cut_faces = prim_id.reshape(-1, 1)
         given = segments, cut_faces, edges, polygon_faces, polygons, ends
         each.append(Section(*given, _normal=plane[:3], plane=plane, instance_id=instances))
@@ -268,12 +268,12 @@ def _area(loop: Reals) -> float:
 def _is_within(inner: Reals, outer: Reals) -> bool:
     """Return whether the loop `inner`, (k, 2), is inside the loop `outer`, (m, 2).
 
-    It is inside if most middles of its segments are, of which at most TESTED are tested. Not all
-    need be inside, because loops may touch, and coordinates are rounded.
+    It is inside if most of the tested middles of its segments, at most MAX_TESTED, are inside. Not
+    all need be, because loops may touch, and coordinates are rounded.
     """
     middles = 0.5 * (inner[:-1] + inner[1:])
     # Columns (tested, 1), which broadcast against the edges of the outer loop.
-    x, y = middles[:: len(middles) // TESTED + 1, :, None].transpose(1, 0, 2)
+    x, y = middles[:: len(middles) // MAX_TESTED + 1, :, None].transpose(1, 0, 2)
     (px, py), (qx, qy) = outer[:-1].T, outer[1:].T
     # Edges whose ends p and q are on different sides of the line through a middle along x. All
     # others, also those along x, which divide by 0 below, are no crossings.

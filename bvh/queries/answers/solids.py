@@ -75,8 +75,8 @@ class Intersections:
         """The m polylines, points (k, 3) each, and which of them are closed, (m,)."""
         from bvh.surfaces.sections import chained, leftmost, points_of
 
-        # Where more than two segments meet, an even number, a line of a section goes on along the
-        # leftmost one, which bounds the same solid. Without a `turn`, lines end there.
+        # Where an even number of segments, more than two, meet, a line of a section goes on along
+        # the leftmost one, which bounds the same solid. Without a `turn`, lines end there.
         turn = None if self._normal is None else leftmost(self.segments, self._normal)
         lines = chained(self._ends, turn)
         closed = np.array([is_closed for _, is_closed in lines], np.bool_)

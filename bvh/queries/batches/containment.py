@@ -31,10 +31,10 @@ from bvh.tree.instanced import Instanced
 
 # Points that a thread takes at a time, at most and at least.
 POINTS_AT_ONCE, FEWEST_POINTS = 1 << 15, 3 << 10
-# The most of `inside`, whose memory then fits the second-level cache.
+# The most that `inside` takes at a time: its memory then fits the second-level cache.
 MAX_INSIDE = 1 << 13
-# The same where a chunk is a single call of a kernel: enough to hide its cost, few enough to
-# balance threads and to notice Ctrl-C immediately.
+# The fewest and the most where a chunk is a single call of a kernel: enough to hide its cost, few
+# enough to balance threads and to notice Ctrl-C immediately.
 MIN_POINTS, MAX_POINTS = 128, 4096
 
 # Most crossings of a scene that are in memory at a time, unless those of a single point are more.
@@ -46,11 +46,11 @@ ASIDE = np.array([1.0, 0.0131875, 0.0294375])
 UP = np.stack([np.roll(ASIDE, axis) for axis in range(3)])
 DIRECTIONS = np.vstack([-UP, UP])
 WAYS, NEAREST = [tuple(row) for row in DIRECTIONS.tolist()], float(SMALLEST)
-# t_min of crossings, the smallest above 0, which leaves out the point itself; t_min and t_max, both
-# 0, of rays that hit only what the point is on.
-LOW, NOTHING = np.array([NEAREST]), np.zeros(1)
+# t_min of crossings, the smallest above 0, which leaves out the point itself; and 0, both t_min and
+# t_max of rays that hit only what the point is on.
+LOW, AT_POINT = np.array([NEAREST]), np.zeros(1)
 OPTIONS = RayOptions(sort=False)
-# Permutations of a direction's coordinates, which give three directions that are in no plane.
+# Permutations of a direction's coordinates, which give three directions that are not in one plane.
 TURNS = np.array([[0, 1, 2], [2, 0, 1], [1, 2, 0]])
 
 
@@ -88,14 +88,14 @@ _SHELF: Shelf[_Memory] = Shelf(
 
 
 class _Decider:
-    """Search for the points inside a closed mesh; `masks` (1,) are the faces that count."""
+    """Search for the points inside a closed mesh, whose faces `masks`, of shape (1,), selects."""
 
     def __init__(self, search: RaySearch, masks: NDArray[np.int32], surface: bool) -> None:
         self.search, self.surface, self.corners = search, surface, corners_of(search.arrays)
         self.in_scene = isinstance(search.arrays.primitives, Instanced)
         # One t_min, t_max and mask for all rays. A t above 0 leaves out the point itself.
         self.rays = Rays(UP[:1], UP[:1], LOW, INFINITY, masks)
-        self.count = search.crossings(self.rays)
+        self.count_crossings = search.crossing_counter(self.rays)
 
     def decide(self, points: NDArray[np.float64], result: NDArray[np.bool_]) -> None:
         """Write to `result` which of n points are inside; n is at most MAX_INSIDE."""
@@ -103,18 +103,18 @@ class _Decider:
         ways, crossings = memory.directions[:n], memory.crossings[:n]
         write_ways_out(self.corners, DIRECTIONS, points, ways)
         ways = kernel_input(ways)
-        self.count(points, ways, crossings)
-        # The kernel marks points with an odd number of crossings. It writes to `near` the indices
-        # of the other points that may be on a face, `count` of them.
+        self.count_crossings(points, ways, crossings)
+        # The kernel marks points with an odd number of crossings, writes the indices of the other
+        # points that may be on a face to `near`, and returns their number.
         row, marks, near = self.search.arrays.row, result.view(np.uint8), memory.near
-        count = decide_parity(row, points, crossings, self.surface, marks, near)
-        if count or self.in_scene:
+        near_count = decide_parity(row, points, crossings, self.surface, marks, near)
+        if near_count or self.in_scene:
             batch = RayBatch(self.rays._replace(origins=points, directions=ways), (n,))
             if self.in_scene:
                 _add_inside_leaves(self.search, batch, crossings, OPTIONS, result)
-            if count:
-                some = _some(batch, near[:count])
-                result[near[:count]] |= _on_surface(self.search, some, OPTIONS)
+            if near_count:
+                some = _chosen_rays(batch, near[:near_count])
+                result[near[:near_count]] |= _on_surface(self.search, some, OPTIONS)
         _SHELF.give_back(memory)
 
 
@@ -126,7 +126,7 @@ def _add_inside_leaves(
 
     `crossings` (n,) are the numbers of crossings of each point's ray with all leaves of a scene.
     """
-    # If that number is odd, so is the number for some leaf: the point is marked already.
+    # If the sum over the leaves is odd, so is the number of some leaf: the point is marked already.
     undecided = np.flatnonzero(~result & (crossings > 0))
     ends = np.cumsum(crossings[undecided])
     begin = 0
@@ -135,14 +135,14 @@ def _add_inside_leaves(
         before = ends[begin - 1] if begin else 0
         end = max(int(ends.searchsorted(before + MAX_CROSSINGS, "right")), begin + 1)
         some = undecided[begin:end]
-        hits = search.all_hits(_some(batch, some), options, once=True)
+        hits = search.all_hits(_chosen_rays(batch, some), options, once=True)
         # Crossings of each ray with each leaf: an odd number if the point is inside the leaf.
         pairs, times = np.unique(hits.ray_id << 32 | hits.leaf, return_counts=True)
         result[some[pairs[times & 1 == 1] >> 32]] = True
         begin = end
 
 
-def _some(batch: RayBatch, chosen: NDArray[np.int64]) -> RayBatch:
+def _chosen_rays(batch: RayBatch, chosen: NDArray[np.int64]) -> RayBatch:
     """Return the rays of `batch` with the indices `chosen`; all share one range and one mask."""
     rays = batch.rays
     # `take` lets other threads run meanwhile; an index does not.
@@ -188,15 +188,15 @@ def _corners(arrays: TreeArrays) -> list[float]:
 
 
 def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:
-    """Return which of the rays begin on a face with an area, (n,), by rays with t from 0 to 0."""
-    # A ray misses a face in whose plane it lies, but not with all of three directions that are in
-    # no plane.
+    """Return which rays of a batch begin on a face with an area, (n,), by rays of t from 0 to 0."""
+    # A ray in the plane of a face misses it. Of three directions that are not in one plane, at most
+    # two are in the plane of the face.
     rays, n, result = batch.rays, batch.size, np.zeros(batch.size, np.bool_)
     # For few points all three are one query, as a query takes longer than so few rays.
     for turns in TURNS[None] if 3 * n < HALF else TURNS[:, None]:
         turned = kernel_input(rays.directions.take(turns, axis=1).reshape(-1, 3))
         origins = rays.origins if len(turns) == 1 else kernel_input(rays.origins.repeat(3, axis=0))
-        short = Rays(origins, turned, NOTHING, NOTHING, rays.masks)
+        short = Rays(origins, turned, AT_POINT, AT_POINT, rays.masks)
         hits = search.any_hits(RayBatch(short, (len(origins),)), options)
         result |= np.reshape(hits, (n, -1)).any(axis=1)
     return result

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic import rational
 from bvh.queries.answers.clearances import Clearances
-from bvh.queries.answers.result_bases import filler
-from bvh.queries.verbs import OF_SCENES
+from bvh.queries.answers.result_bases import factory_of
+from bvh.queries.verbs import SCENE_COLUMNS
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.runtime.memory import Shelf
@@ -51,15 +51,15 @@ class OneDistance:
         self.found = addresses(distance, self.position, self.prim_id)
         # Memoryviews: their items are read and written faster than those of arrays.
         self.state: Any = self.memory.state.data
-        self.numbers: Any = self.limit.data
-        self.code: Any = self.hint.data
+        self.limit_items: Any = self.limit.data
+        self.hint_items: Any = self.hint.data
         self.distance: Any = distance.data
 
 
 # The table of motions for trees that are not moved, and memory for single queries.
 STILL, ONE_SHELF = addresses(None, None, None, None), Shelf(OneDistance)
 AFFINE = [0.0, 0.0, 0.0, 1.0]  # the last row of affine matrices
-clearances_of = filler(Clearances, *OF_SCENES)
+clearances_of = factory_of(Clearances, *SCENE_COLUMNS)
 
 
 def quick_distance(
@@ -70,7 +70,7 @@ def quick_distance(
     `arrays` and `others` are those of the two trees; `transform` moves the second, None if it stays
     in place; `limit` is the largest distance; `hint` is a pair of faces, or an earlier result.
     """
-    # Not `limit < 0.0`, so that NaN is left to the checks.
+    # Not `limit < 0.0`, which is False for NaN: NaN is left to the checks.
     if type(limit) is not float or not limit >= 0.0:
         return None
     if transform is not None:
@@ -114,11 +114,11 @@ def find_closest_pair(
     elif maps is not None:
         flat = [kernel_input(m.reshape(-1)) for m in maps]
         motions = addresses(flat[0], None, flat[1], None)
-    one.numbers[0], one.code[0] = max_distance, code
+    one.limit_items[0], one.hint_items[0] = max_distance, code
     # Query 0, which is the only one; the height -1 of its stack: the search has not begun.
     one.state[layout.QUERY], one.state[layout.HEIGHT] = 0, -1
     # These, and `flat`, keep alive the arrays whose addresses the kernel gets.
-    first, second, status = table_of(arrays, 1), table_of(others, 1), LATER
+    first, second, status = row_and_boxes_of(arrays, 1), row_and_boxes_of(others, 1), LATER
     given = first[0], second[0], motions, one.limit, one.hint
     # The kernel returns after STEPS steps (LATER), or to have candidates decided (UNDECIDED).
     while status != DONE and (cancel is None or not cancel[0]):
@@ -143,7 +143,7 @@ def find_closest_pairs(
     found = Closest(np.empty(count), np.empty((count, 2, 3)), np.empty((count, 2), np.int32))
     moves = None if matrices is None else kernel_input(matrices.reshape(-1))
     limits, hints = kernel_input(limits), kernel_input(hints)
-    first, second = table_of(arrays, count), table_of(others, count)
+    first, second = row_and_boxes_of(arrays, count), row_and_boxes_of(others, count)
     arguments = first[0], second[0], addresses(None, None, None, moves), limits, hints
     out, ended = addresses(*found), np.zeros(1, np.int32)
 
@@ -163,7 +163,7 @@ def find_closest_pairs(
 
 
 class DistanceTables:
-    """Tables for searches of distances, cached with the arrays of a tree (see `table_of`)."""
+    """Tables for searches of distances, cached with a tree's arrays (see `row_and_boxes_of`)."""
 
     def __init__(self, arrays: TreeArrays) -> None:
         # Fitting oriented boxes takes as long as this many queries; until there have been as many,
@@ -178,11 +178,13 @@ class DistanceTables:
         self.row_and_boxes = kernel_input(arrays.words(self.lowest, boxes)), boxes
 
 
-def table_of(arrays: TreeArrays, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def row_and_boxes_of(
+    arrays: TreeArrays, count: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return a tree's row of addresses, and boxes that the caller must keep alive; cached.
 
-    `count` is the number of queries that follow. After enough queries, as fitting takes time, the
-    boxes are oriented ones.
+    `count` is the number of queries that follow. The boxes are oriented ones after enough queries
+    to be worth the time that fitting takes.
     """
     tables: DistanceTables | None = vars(arrays).get("_distances")
     if tables is None:
@@ -194,7 +196,7 @@ def table_of(arrays: TreeArrays, count: int) -> tuple[NDArray[np.int64], NDArray
     return tables.row_and_boxes
 
 
-def kept_tables(arrays: TreeArrays) -> tuple[NDArray[Any], ...]:
+def cached_tables(arrays: TreeArrays) -> tuple[NDArray[Any], ...]:
     """Return the arrays that the first distance has cached with a tree; none before it."""
     tables: DistanceTables | None = vars(arrays).get("_distances")
     return () if tables is None else (tables.lowest, *tables.row_and_boxes)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from bvh.queries import results
 from bvh.queries.batches import scratch
-from bvh.queries.batches.block_chunks import blocks_of, shared
-from bvh.queries.batches.scratch import HIT_SHELVES, SHELF, ids_of
+from bvh.queries.batches.block_chunks import blocks_of, share_blocks
+from bvh.queries.batches.scratch import HIT_SHELVES, SHELF, id_type_of
 from bvh.queries.query_arguments import RayBatch, RayOptions
 from bvh.queries.results import AllHits
 from bvh.runtime.calls.user_calls import NO_CALL
@@ -29,8 +29,8 @@ from bvh.tree.primitives import Custom
 
 # Above this limit of hits a ray, all are collected before they are cut to the closest.
 MAX_RANKED = 64
-# The fewest groups of chunks, which threads join: groups share little memory at a time.
-GROUPS = 8
+# The fewest groups of chunks, which threads join: short jobs keep threads at one column.
+MIN_GROUPS = 8
 
 # The hits of each chunk of rays, as one or more pieces, by the chunk's first block.
 Parts = dict[int, list[Columns]]
@@ -45,8 +45,8 @@ class Gatherer:
     """Search for all hits of rays in a tree or a scene, or for their number.
 
     If `once`, each crossing is one hit. `limit` is the most hits of a ray. If `listed`, a primitive
-    in several leaves counts once; otherwise it counts in each of them, counts are signed if `sided`
-    (1 at a back side, -1 at a front), and neither hits are `kept` nor filters work.
+    in several leaves counts once, and hits may be `kept` and filtered. Otherwise it counts in each
+    of its leaves; these counts are signed if `sided`: 1 at a back side, -1 at a front.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Gatherer:
     ) -> None:  # fmt: skip
         self.arrays, self._alive = for_kernels(arrays)
         self.is_empty = len(self.arrays.nodes.data) == 0
-        self.ids, self.kept = ids_of(arrays.primitives), kept
+        self.id_type, self.kept = id_type_of(arrays.primitives), kept
         # The hits of a ray that are kept in order during the search; 0 to collect them all.
         self.ranked = limit if limit is not None and limit <= MAX_RANKED else 0
         filtered = options.accept or NO_CALL
@@ -65,17 +65,19 @@ class Gatherer:
             accept.function, accept.data, min(limit or scratch.ALL, scratch.ALL), listed,
             kept or accept is not NO_CALL, kept,
         )  # fmt: skip
+        # Arguments of the goals FirstGoal and AllGoal, without memory.
         self._first = False, options.cull, once, self.ranked, filtered.function, filtered.data
         self._all = options.cull, once, sided, listed
-        # Memory of the size that all batches share, unless it has grown.
-        self._shared = HIT_SHELVES[self.ids]
-        make = partial(scratch.HitMemory, self.ranked, self.ids)
+        # Memory that ranks hits, or has grown, is used by this search alone; other memory is taken
+        # from the shelf that all searches share, and returned to it.
+        self._shared = HIT_SHELVES[self.id_type]
+        make = partial(scratch.HitMemory, self.ranked, self.id_type)
         self._shelf = Shelf(make if self.ranked else self._shared.take)
 
     def gather(
         self, rays: Rays, order: Order, counts: NDArray[np.int64], begin: int, end: int
     ) -> list[Columns]:
-        """Write to `counts` the numbers of hits of the rays in the blocks begin..end of an order.
+        """Write to `counts` the numbers of hits of the rays in the blocks begin..end-1 of an order.
 
         Return the hits, if they are kept. Several threads may call this.
         """
@@ -104,7 +106,7 @@ class Gatherer:
         return pieces
 
 
-def gather(
+def gather_batch(
     gatherer: Gatherer, batch: RayBatch, options: RayOptions, parts: Parts
 ) -> NDArray[np.int64]:
     """Return the number of hits of each ray, (n,); store the hits in `parts`, if they are kept."""
@@ -125,7 +127,7 @@ def gather(
     elif 0 < batch.size < HALF and options.progress is None:
         work(order, 0, 1)
     else:
-        shared(order, batch.size, work, options)
+        share_blocks(order, batch.size, work, options)
     return counts
 
 
@@ -138,14 +140,14 @@ def count_rays(gatherer: Gatherer, rays: Rays, counts: NDArray[np.int64]) -> Non
         gatherer.gather(rays, order, counts, 0, blocks_of(order))
 
 
-def all_hits_of(
+def joined_hits(
     arrays: TreeArrays, batch: RayBatch, counts: NDArray[np.int64], parts: Parts, threads: int
 ) -> AllHits:
     """Return as one result the hits in `parts`, which is cleared, to free its memory early.
 
     `counts` (n,) has the number of hits of each ray.
     """
-    columns, offsets = _joined(ids_of(arrays.primitives), counts, parts, threads)
+    columns, offsets = _joined_columns(id_type_of(arrays.primitives), counts, parts, threads)
     t, prim_id, u, v, front = columns
     hits = t, u, v, front.view(np.bool_), offsets, batch.shape
     if not isinstance(arrays.primitives, Instanced):
@@ -154,32 +156,32 @@ def all_hits_of(
     return results.scene_all_hits_of((prim_id, *hits, owner, leaf))
 
 
-def _joined(
-    ids: Any, counts: NDArray[np.int64], parts: Parts, threads: int
+def _joined_columns(
+    id_type: Any, counts: NDArray[np.int64], parts: Parts, threads: int
 ) -> tuple[Columns, NDArray[np.int64]]:
     """Return the hits in `parts` as one `Columns`, and the offsets of each ray's hits, (n + 1,)."""
     begins = sorted(parts)
     chunks = [parts.pop(begin) for begin in begins]
-    # The first ray of each chunk, and the first hit; then the number of all.
-    rays = [*(begin * BLOCK for begin in begins), len(counts)]
+    # The first ray and the first hit of each chunk; at the end of both lists, the number of all.
+    first_rays = [*(begin * BLOCK for begin in begins), len(counts)]
     sizes = [sum(len(piece.t) for piece in pieces) for pieces in chunks]
     first_hits = [0, *np.cumsum(sizes).tolist()]
     offsets: NDArray[np.int64] = (np.empty if chunks else np.zeros)(len(counts) + 1, np.int64)
     offsets[0] = 0
-    none = Columns(*(column[:0] for column in all_hits.new_columns(0, ids)))
+    none = Columns(*(column[:0] for column in all_hits.new_columns(0, id_type)))
     single = chunks[0][0] if len(chunks) == 1 and len(chunks[0]) == 1 else None
-    # Pieces by column and chunk, which are freed once they are copied; joined columns.
+    # Pieces by column and chunk, which are freed once they are copied to the `joined` columns.
     waiting: list[Any] = [] if single else [
         [[piece[k] for piece in pieces] for pieces in chunks] for k in range(len(none))
     ]  # fmt: skip
     chunks.clear()
     joined: list[NDArray[Any]] = []
-    lock, size = threading.Lock(), max(-(-len(begins) // max(threads, GROUPS)), 1)
+    lock, size = threading.Lock(), max(-(-len(begins) // max(threads, MIN_GROUPS)), 1)
     groups = -(-len(begins) // size)
 
     def add_offsets(chunk: int) -> None:
         """Write the offsets of the rays of a chunk."""
-        begin, end = rays[chunk], rays[chunk + 1]
+        begin, end = first_rays[chunk], first_rays[chunk + 1]
         some = offsets[begin + 1 : end + 1]
         np.cumsum(counts[begin:end], out=some)
         some += first_hits[chunk]
@@ -193,7 +195,7 @@ def _joined(
         waiting[column][chunk] = None
 
     def work(begin: int, end: int) -> None:
-        """Do the jobs begin..end-1: a group of chunks each, by column, last the offsets."""
+        """Do the jobs begin..end-1: each copies a column, or adds the offsets, of a group."""
         for job in range(begin, end):
             column, group = divmod(job, groups)
             with lock:

@@ -51,7 +51,7 @@ TASKS, MAX_TASKS = 64, 1 << 14
 
 
 class RegionSearch(NamedTuple):
-    """How a tree, or a scene, is searched for the primitives that overlap regions."""
+    """Search of a tree, or a scene, for the primitives that overlap regions."""
 
     arrays: TreeArrays
     # Lower and upper corner of all primitives, shape (2, 3).
@@ -77,12 +77,12 @@ class RegionSearch(NamedTuple):
             # Checked, although one region needs no threads.
             if threads is not None:
                 thread_count(threads)
-            # The keys are the codes themselves: a copy, as the buffer may be filled again.
-            codes = _search(self, regions, 0, 1, lambda _, codes: codes.copy())
+            # Keys of a single region are its codes, copied as the search may refill their buffer.
+            codes = _find_keys(self, regions, 0, 1, lambda _, codes: codes.copy())
             offsets = np.array([0, len(codes)])
         else:
             count, workers = math.prod(shape), thread_count(threads)
-            offsets, codes = find_regions(self, regions, count, workers, progress)
+            offsets, codes = find_overlaps(self, regions, count, workers, progress)
         if self.owners is None:
             found = Overlaps(codes.astype(np.int32), offsets, shape)
         else:
@@ -112,13 +112,13 @@ def search_of(
 def axis_of(row: NDArray[np.float64]) -> Any:
     """Return both ends of the axis of a round shape, (3,) each, and its radius, (1,), as lists.
 
-    `row` has the six numbers of the shape's box, then one end of a sphere, which is both ends here,
-    or two of a capsule, then the radius.
+    `row` has the six numbers of the shape's box, then the centre of a sphere, which is both ends,
+    or the two ends of a capsule's axis, then the radius.
     """
     return [row[6:9].tolist(), row[-4:-1].tolist(), row[-1:].tolist()]
 
 
-def find_regions(
+def find_overlaps(
     search: RegionSearch, regions: Regions, count: int, threads: int, progress: Progress | None
 ) -> tuple[NDArray[np.int64], Codes]:
     """Return (offsets, codes): region i overlaps ``codes[offsets[i] : offsets[i + 1]]``.
@@ -139,7 +139,7 @@ def find_regions(
                 codes = (codes >> CODE_BITS) << PRIM_BITS | codes & PRIM_MASK
             return (queries - begin) << QUERY_SHIFT | codes
 
-        keys = _search(search, regions, begin, end, keys_of)
+        keys = _find_keys(search, regions, begin, end, keys_of)
         parts[begin] = np.bincount(keys >> QUERY_SHIFT, minlength=end - begin), _codes(search, keys)
 
     if count and len(search.arrays.nodes.data):
@@ -154,7 +154,7 @@ def find_regions(
     return offsets, np.concatenate([NO_KEYS, *(codes for _, codes in ordered)])
 
 
-def _search(
+def _find_keys(
     search: RegionSearch, regions: Regions, begin: int, end: int,
     keys_of: Callable[[NDArray[np.int64], Codes], Keys],
 ) -> Keys:  # fmt: skip
@@ -179,7 +179,7 @@ def _search(
 
 
 def _codes(search: RegionSearch, keys: Keys) -> Codes:
-    """Return the codes of the primitives in keys: the reverse of `keys_of` in `find_regions`."""
+    """Return the codes of the primitives in keys: the reverse of `keys_of` in `find_overlaps`."""
     prim = keys & (MAX_PRIMITIVES - 1)
     if search.owners is None:
         return prim
@@ -189,10 +189,10 @@ def _codes(search: RegionSearch, keys: Keys) -> Codes:
 def _decided(
     search: RegionSearch, regions: Regions, found: region_search.Found, count: int
 ) -> tuple[NDArray[np.int64], Codes]:
-    """Return the regions and codes, (m,) each, of those of the `count` found pairs that overlap.
+    """Return the regions and codes, (m,) each, of overlapping pairs among the `count` pairs found.
 
-    Pairs that the kernel has left undecided are decided here; they have the complement of the code,
-    which is negative.
+    Pairs that the kernel has left undecided are decided here; instead of the code they have its
+    complement, which is negative.
     """
     queries, codes = found.query[:count], found.prim[:count]
     undecided = (codes < 0).nonzero()[0]
@@ -211,7 +211,7 @@ def _overlaps(corners: Any, regions: Regions, query: int) -> bool:
     """Return whether region number `query` overlaps a primitive, in rational numbers.
 
     `corners` are 3 of a triangle, 2 of a box; of a round shape both ends of its axis and [radius].
-    Kernels decide all regions that are boxes with triangles and boxes.
+    Kernels leave no box region undecided for triangles and boxes, so these do not come here.
     """
     is_round, is_box = len(corners[-1]) == 1, len(corners) == 2
     if isinstance(regions, SphereRegions):
@@ -231,10 +231,10 @@ def _overlaps(corners: Any, regions: Regions, query: int) -> bool:
     return rational.triangle_meets_planes(corners, planes)
 
 
-def _sides(box: BoxRegions, query: int) -> list[list[float]]:
-    """Return the planes (nx, ny, nz, offset) of box `query`, whose normals point inward."""
+def _sides(boxes: BoxRegions, query: int) -> list[list[float]]:
+    """Return the planes (nx, ny, nz, offset) of box number `query`; their normals point inward."""
     normals = np.vstack([np.eye(3), -np.eye(3)])
-    offsets = np.concatenate([-box.lower[query], box.upper[query]])
+    offsets = np.concatenate([-boxes.lower[query], boxes.upper[query]])
     planes: list[list[float]] = np.column_stack([normals, offsets]).tolist()
     return planes
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bvh.queries.answers.locations import Source
 from bvh.queries.batches.containment import MAX_POINTS, MIN_POINTS, inside
 from bvh.queries.batches.ray_batches import RaySearch
-from bvh.queries.batches.winding import Wound
+from bvh.queries.batches.winding import OrientedSurface
 from bvh.queries.query_arguments import PointBatch
 from bvh.queries.results import ClosestPoints, points_of, scene_points_of
 from bvh.runtime.arguments import kernel_input, shaped
@@ -70,13 +70,13 @@ class NearestSearch:
 class PointSearch(NearestSearch):
     """Target of points: faces of a tree, or of a scene's leaves, within a mask."""
 
-    # The target of rays, which also keeps the arrays alive.
+    # Returns the target of rays, which also keeps the arrays alive.
     rays: Callable[[], RaySearch]
     # Bits that choose among faces, and the instances of a scene, as int32.
     mask: int
     # Returns the faces with their boundary; if the argument is true, with reflected leaves reversed
     # (see `SceneQueries._as_one_tree`).
-    wound: Callable[[bool], Wound]
+    oriented_surface: Callable[[bool], OrientedSurface]
     # Of a scene: how much its leaves scale distances (see `world_metric`); None of a tree.
     metrics: Callable[[], Floats] | None = None
 
@@ -98,18 +98,18 @@ class PointSearch(NearestSearch):
     def winding_numbers(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None
     ) -> Floats:
-        """Return the winding number of each of the points (n, 3), as `Wound.numbers` does."""
+        """Return the winding number of each of the points (n, 3), by the oriented surface."""
         # False: the faces of reflected leaves are not reversed.
-        return self.wound(False).numbers(points, accuracy, threads, progress)
+        return self.oriented_surface(False).numbers(points, accuracy, threads, progress)
 
-    def wound_around(
+    def inside_by_winding(
         self, points: Floats, threads: int, progress: Progress | None = None
     ) -> NDArray[np.bool_]:
         """Return which points (n, 3) have a winding number above a half.
 
         Faces of a scene's reflected leaves are reversed, so that normals point outward.
         """
-        return self.wound(True).inside(points, threads, progress)
+        return self.oriented_surface(True).inside(points, threads, progress)
 
     def run(
         self, batch: PointBatch, count: int | None, with_positions: bool, threads: int,

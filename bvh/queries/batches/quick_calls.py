@@ -19,7 +19,7 @@ from bvh.queries import results
 from bvh.queries.batches import scratch
 from bvh.queries.batches.block_chunks import MIN_BLOCKS
 from bvh.queries.batches.ray_batches import source_of, trace_few, trace_many
-from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES, ids_of, result_columns
+from bvh.queries.batches.scratch import HIT_SHELVES, POINT_SHELVES, id_type_of, result_columns
 from bvh.queries.query_arguments import RayBatch, plain_ray, plain_rays
 from bvh.queries.results import AllHits, Hits
 from bvh.runtime.arguments import shaped, thread_count
@@ -35,14 +35,14 @@ from bvh.tree.instanced import CODE_BITS, PRIM_MASK, Instanced, named_codes
 from bvh.tree.primitives import Custom, Triangles
 from bvh.tree.shapes import HOLLOW
 
-# Batches of at most this many rays are traced by one thread, in their order.
-MOST = MIN_BLOCKS * BLOCK
+# Batches of at most this many rays are traced by one thread, in the order of their rays.
+SMALL_BATCH = MIN_BLOCKS * BLOCK
 # Most closest faces of a single point.
 MOST_FACES = 64
 
 # Closest hits and any hits, without culling.
 CLOSEST, ANY = ClosestGoal(False, 0), ClosestGoal(True, 0)
-NOTHING, NO_IDS, NO_CODES = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
+NO_NUMBERS, NO_IDS, NO_CODES = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
 COPY, BYTE = np.ndarray.copy, np.dtype(np.uint8)
 # Creates named tuples, faster than their classes do.
 new_tuple = tuple.__new__
@@ -58,16 +58,16 @@ class Searched:
 
     # Of a scene, those of its top level, which may be replaced (see `adopt`).
     arrays: TreeArrays
-    # The class of their primitives.
+    # The class of the arrays' primitives.
     kind: type
-    # Whether a primitive may be in several leaves of a tree; whether some may be round.
+    # Whether a primitive may be in several leaves of a tree; whether there may be round shapes.
     split: bool
     rounded: bool
     # Casts a single ray (see `cast_function`): returns a tuple for eight numbers, a boolean for two
     # points, a range and a 0, and over triangles `Hits` for two points and a range. None before the
     # first call.
     cast: Callable[..., Any] | None
-    # Kernels of rays and of points with their first argument, the tree; None before the first call.
+    # Kernels of rays and of points with the tree, their first argument; None before the first call.
     _rays: PreparedKernel | None
     _near: PreparedKernel | None
 
@@ -82,9 +82,9 @@ class Searched:
         self.cast = self._rays = self._near = None
 
     def first_cast(self) -> Callable[..., Any]:
-        """Set `cast` for the present arrays and return it; the first of a kind of tree compiles."""
-        # Calls that it supports besides those with eight numbers: BLOCKED, is there any hit; over
-        # triangles HIT, also the closest hit as an object. `source` becomes the source of the hit.
+        """Set `cast` for the present arrays and return it; compile it for a new kind of tree."""
+        # Calls that it supports besides those with eight numbers. BLOCKED: is there any hit; HIT:
+        # also the closest hit as an object, with `source` as its source.
         forms = HIT if self.kind is Triangles else BLOCKED
         while True:
             arrays = self.arrays
@@ -100,24 +100,24 @@ class Searched:
 
         `one` has the other arguments, whose types choose the compiled form of the kernel.
         """
-        first, arrays = self._rays, self.arrays
+        prepared, arrays = self._rays, self.arrays
         # It may be for arrays that have been replaced since. Two threads may both make it.
-        if first is None or first.owner is not arrays:
+        if prepared is None or prepared.owner is not arrays:
             kernel: Any = gather_hits.specialised((arrays.row, *one.others[0].arguments))
-            first = self._rays = PreparedKernel(kernel, arrays.row, arrays)
-        return first
+            prepared = self._rays = PreparedKernel(kernel, arrays.row, arrays)
+        return prepared
 
     def for_points(self) -> PreparedKernel | None:
-        """Return the kernel `closest_points` with the stored target; None if there is no target."""
-        first, arrays = self._near, self.arrays
-        if first is None or first.owner is not arrays:
+        """Return the kernel `closest_points` with its target stored; None if there is no target."""
+        prepared, arrays = self._near, self.arrays
+        if prepared is None or prepared.owner is not arrays:
             target = self.point_target(arrays)
             if target is None:
                 return None
             with POINT_SHELVES[self.kind].scratch() as one:
                 kernel: Any = one.closest.specialised((target, *one.given, one.found))
-            first = self._near = PreparedKernel(kernel, target, arrays)
-        return first
+            prepared = self._near = PreparedKernel(kernel, target, arrays)
+        return prepared
 
     def point_target(self, arrays: TreeArrays) -> Any:
         """Return the target of points, with all bits as mask; None unless over triangles."""
@@ -183,16 +183,16 @@ def any_hit(
     n = batch.size
     arrays, hits = searched.for_batch(n, threads)[0], np.empty(n, scratch.BOOL)
     primitives: object = arrays.primitives
-    ids = NO_CODES if type(primitives) is Instanced else NO_IDS
+    no_ids = NO_CODES if type(primitives) is Instanced else NO_IDS
     # For any hit, kernels write the column `front` alone: whether there is one.
-    out = NOTHING, ids, NOTHING, NOTHING, hits.view(BYTE)
-    has_run = _run(arrays, batch, n, ANY, out, _threads_for(n, threads))
-    return shaped(batch.shape, hits)[0] if has_run else None
+    out = NO_NUMBERS, no_ids, NO_NUMBERS, NO_NUMBERS, hits.view(BYTE)
+    is_traced = _trace_hits(arrays, batch, n, ANY, out, _threads_for(n, threads))
+    return shaped(batch.shape, hits)[0] if is_traced else None
 
 
 def _threads_for(n: int, threads: int | None) -> int:
     """Return the number of threads to use for n rays; check the argument `threads`."""
-    if n <= MOST and threads is None:
+    if n <= SMALL_BATCH and threads is None:
         # Raises an error for a wrong BVH_NUM_THREADS.
         settings()
         return 1
@@ -205,8 +205,8 @@ def _closest_hits(searched: Searched, batch: RayBatch, threads: int | None) -> A
     arrays, merged = searched.for_batch(n, threads)
     workers = _threads_for(n, threads)
     primitives: Any = arrays.primitives
-    t, prim_id, u, v, front = result_columns(n, ids_of(primitives))
-    if not _run(arrays, batch, n, CLOSEST, (t, prim_id, u, v, front.view(BYTE)), workers):
+    t, prim_id, u, v, front = result_columns(n, id_type_of(primitives))
+    if not _trace_hits(arrays, batch, n, CLOSEST, (t, prim_id, u, v, front.view(BYTE)), workers):
         return None
     if type(primitives) is Instanced:
         owner, leaf, prim_id = named_codes(prim_id, primitives.owners, workers)
@@ -221,7 +221,7 @@ def _closest_hits(searched: Searched, batch: RayBatch, threads: int | None) -> A
     return merged.named(results.hits_of(columns, (view, view.moves, None)), workers)
 
 
-def _run(
+def _trace_hits(
     arrays: TreeArrays, batch: RayBatch, n: int, goal: ClosestGoal, out: tuple[Any, ...],
     threads: int,
 ) -> bool:  # fmt: skip
@@ -231,7 +231,7 @@ def _run(
     """
     if type(arrays.primitives) is Custom or arrays.nodes.data.size == 0:
         return False
-    if n <= MOST and len(batch.shape) == 1:
+    if n <= SMALL_BATCH and len(batch.shape) == 1:
         trace_few(arrays.row, batch.rays, n, goal, new_tuple(Columns, out))
     else:
         trace_many(arrays.row, batch, n, goal, new_tuple(Columns, out), threads)
@@ -260,7 +260,7 @@ def all_hits(
         # `take` is faster than indexing.
         owners = primitives.owners.take(leaf)
         hits = results.scene_all_hits_of((*columns, (), owners, leaf), (view, view.moves, ray))
-    HIT_SHELVES[memory.ids].give_back(memory)
+    HIT_SHELVES[memory.id_type].give_back(memory)
     return hits
 
 
@@ -278,7 +278,7 @@ def count_hits(
         return None
     memory, one, _ = gathered
     count: int = one.counts[0]
-    HIT_SHELVES[memory.ids].give_back(memory)
+    HIT_SHELVES[memory.id_type].give_back(memory)
     return count
 
 
@@ -299,11 +299,11 @@ def _gathered(
     one = memory.single
     if one is None:
         one = memory.single = scratch.OneRay(memory)
-    first = searched.for_rays(one)
-    first.call(first.address, one.addresses[mode], *ray, t_min, t_max)
+    prepared = searched.for_rays(one)
+    prepared.call(prepared.address, one.addresses[mode], *ray, t_min, t_max)
     # NEXT is the next block to be traced. If it is not 1, the memory did not suffice for the hits
-    # of block 0; it is not used again.
-    return (memory, one, first.owner) if one.state[NEXT] == 1 else None
+    # of block 0: a batch answers, and this memory is not used again.
+    return (memory, one, prepared.owner) if one.state[NEXT] == 1 else None
 
 
 def closest_point(
@@ -351,26 +351,27 @@ def _measured(
     The caller gives it back to its shelf. Without `with_position`, only the distance is computed.
     None where the query of batches must answer.
     """
-    first = searched.for_points()
-    if first is None:
+    prepared = searched.for_points()
+    if prepared is None:
         return None
     one = POINT_SHELVES[searched.kind].take()
-    # `others` has the arguments of both forms of the kernel in this order.
-    first.call(first.address, one.addresses[0 if with_position else 1], *point, limit)
+    # Addresses of the arguments with positions, then of those for the distance alone.
+    prepared.call(prepared.address, one.addresses[0 if with_position else 1], *point, limit)
     return one
 
 
 def _nearest(searched: Searched, point: Sequence[float], limit: float, count: int) -> Any:
     """Return the closest points in the `count` nearest faces; None if batches must answer."""
-    first, kind = searched.for_points(), searched.kind
-    if first is None or type(count) is not int or not 1 <= count <= MOST_FACES:
+    prepared, kind = searched.for_points(), searched.kind
+    if prepared is None or type(count) is not int or not 1 <= count <= MOST_FACES:
         return None
     one = POINT_SHELVES[kind].take()
     # The kernel reads the point and the limit from `numbers`.
     one.numbers[0], one.numbers[1], one.numbers[2], one.numbers[3] = *point, limit
     d, names = np.empty(count), np.empty(count, np.int64)
     weights, position = np.empty((count, 2)), np.empty((count, 3))
-    one.nearest(*first.arguments, *one.given, count, type(one.found)(d, names, weights, position))
+    found = type(one.found)(d, names, weights, position)
+    one.nearest(*prepared.arguments, *one.given, count, found)
     POINT_SHELVES[kind].give_back(one)
     u, v = weights[:, 0], weights[:, 1]
     if kind is Triangles:

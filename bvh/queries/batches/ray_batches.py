@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from bvh.queries import results
 from bvh.queries.answers.locations import Source
-from bvh.queries.batches.block_chunks import Work, claimed, shared
+from bvh.queries.batches.block_chunks import Work, claim_blocks, share_blocks
 from bvh.queries.batches.hit_lists import (
     Gatherer,
     Parts,
-    all_hits_of,
     count_rays,
     for_kernels,
-    gather,
+    gather_batch,
+    joined_hits,
 )
-from bvh.queries.batches.scratch import SHELF, ids_of, result_columns
+from bvh.queries.batches.scratch import SHELF, id_type_of, result_columns
 from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, unmasked
 from bvh.queries.results import Hits
 from bvh.runtime.arguments import CountResult, Cull, TruthResult, cull_code, shaped
@@ -44,7 +44,7 @@ SORTS = {None: ray_batch.TRIAL, False: ray_batch.NEVER, True: ray_batch.ALWAYS}
 
 Floats = NDArray[np.float64]
 # count(origins, directions, counts) writes the number of crossings of each ray to `counts`.
-Crossings = Callable[[Floats, Floats, NDArray[np.int64]], None]
+CrossingCounter = Callable[[Floats, Floats, NDArray[np.int64]], None]
 Goal = ClosestGoal | FirstGoal | CountGoal
 
 
@@ -78,7 +78,7 @@ class RaySearch(NamedTuple):
     split: bool = True
     # A tree or the view of a scene: keeps alive the arrays whose addresses alone kernels have.
     owner: object = None
-    # Of a tree: returns its arrays with the bits of faces, if these have any.
+    # Of a tree: returns its arrays, with the bits of faces if it has groups.
     masked: Callable[[], TreeArrays] | None = None
     # Of a scene: merged(number of rays, threads) returns the merged tree to search, or None.
     merged: Callable[[int, int], Any] | None = None
@@ -91,8 +91,8 @@ class RaySearch(NamedTuple):
             raise ValueError(f"cull must be None for {kind}: they have no winding")
         return code
 
-    def accepted_by(self, function: Filter, data: object) -> UserCall:
-        """Return a user's filter `function` with its last argument `data`, as kernels take them."""
+    def filter_call(self, function: Filter, data: object) -> UserCall:
+        """Return a user's filter `function`, compiled, with `data`, as kernels take the two."""
         in_scene = isinstance(self.arrays.primitives, Instanced)
         return user_filter(function, data, SCENE_FILTER if in_scene else FILTER)
 
@@ -113,7 +113,7 @@ class RaySearch(NamedTuple):
         """Return for each ray whether it hits anything."""
         arrays, batch, _ = self.chosen(batch, options, mergeable=True)
         hit, none = np.zeros(batch.size, np.bool_), np.empty(0)
-        no_ids = np.empty(0, ids_of(arrays.primitives))
+        no_ids = np.empty(0, id_type_of(arrays.primitives))
         # For any hit, the kernel writes the column `front` alone: whether there is a hit.
         out = Columns(none, no_ids, none, none, hit.view(np.uint8))
         _trace(arrays, batch, _goals(options, arrays, any_hit=True), options, out)
@@ -125,8 +125,8 @@ class RaySearch(NamedTuple):
         """Return all hits of each ray, or the `limit` closest; if `once`, one for each crossing."""
         arrays, batch, _ = self.chosen(batch, options)
         gatherer, parts = Gatherer(arrays, options, once, limit, listed=True, kept=True), Parts()
-        counts = gather(gatherer, batch, options, parts)
-        hits = all_hits_of(arrays, batch, counts, parts, options.threads)
+        counts = gather_batch(gatherer, batch, options, parts)
+        hits = joined_hits(arrays, batch, counts, parts, options.threads)
         vars(hits)["_source"] = source_of(self.arrays, self.owner, batch.rays, batch.shape)
         return hits
 
@@ -136,9 +136,9 @@ class RaySearch(NamedTuple):
         # Hits must be listed to count those in several leaves once, and to call a filter.
         listed = self.split or options.accept is not None
         gatherer = Gatherer(arrays, options, once, None, listed=listed)
-        return shaped(batch.shape, gather(gatherer, batch, options, Parts()))[0]
+        return shaped(batch.shape, gather_batch(gatherer, batch, options, Parts()))[0]
 
-    def crossings(self, like: Rays) -> Crossings:
+    def crossing_counter(self, like: Rays) -> CrossingCounter:
         """Return a counter of the crossings of rays, whose ranges and mask are those of `like`."""
         arrays, batch, _ = self.chosen(RayBatch(like, (1,)), RayOptions())
         gatherer = Gatherer(arrays, RayOptions(), True, None, listed=self.split)
@@ -155,10 +155,10 @@ class RaySearch(NamedTuple):
         # A split tree has primitives in several leaves: hits are listed, so that each counts once.
         split, parts = self.split, Parts()
         gatherer = Gatherer(arrays, options, True, None, listed=split, kept=split, sided=True)
-        counts = gather(gatherer, batch, options, parts)
+        counts = gather_batch(gatherer, batch, options, parts)
         if not split:
             return counts
-        hits = all_hits_of(arrays, batch, counts, parts, options.threads)
+        hits = joined_hits(arrays, batch, counts, parts, options.threads)
         sums = np.concatenate([[0], np.cumsum(np.where(hits.front, -1, 1))])
         return np.asarray(np.diff(sums[hits.offsets]))
 
@@ -186,7 +186,7 @@ def _closest(
     arrays: TreeArrays, batch: RayBatch, goal: Callable[[], Goal], options: RayOptions
 ) -> Hits:
     """Return the closest hit of each ray; `goal()` returns the goal of the kernel for a chunk."""
-    out = result_columns(batch.size, ids_of(arrays.primitives))
+    out = result_columns(batch.size, id_type_of(arrays.primitives))
     if arrays.nodes.data.size == 0:
         # The kernel writes no results; progress is reported all the same.
         for column, miss in zip(out, (np.inf, -1, np.nan, np.nan, False), strict=True):
@@ -199,14 +199,14 @@ def _closest(
 
 
 def _goals(options: RayOptions, arrays: TreeArrays, any_hit: bool) -> Callable[[], Goal]:
-    """Return a function that makes the goal of a chunk; with a filter it has scratch of its own."""
+    """Return a function that makes the goal of a chunk; for a filter, it has its own scratch."""
     accept = options.accept
     if accept is None:
         goal = ClosestGoal(any_hit, options.cull)
         return lambda: goal
     # False and 1 below: all faces at an edge are hit, and one hit of each ray is kept.
-    ids, given = ids_of(arrays.primitives), (accept.function, accept.data)
-    return lambda: FirstGoal(any_hit, options.cull, False, 1, *given, new_nearest_hits(1, ids))
+    id_type, given = id_type_of(arrays.primitives), (accept.function, accept.data)
+    return lambda: FirstGoal(any_hit, options.cull, False, 1, *given, new_nearest_hits(1, id_type))
 
 
 def _trace(
@@ -220,15 +220,15 @@ def _trace(
         return trace_few(row, rays, n, goal(), out)
     order, work = _order(batch, n, SORTS[options.sort]), _tracer(row, rays, goal, out)
     if options.progress is None:
-        claimed(order, work, options.threads)
+        claim_blocks(order, work, options.threads)
     else:
-        shared(order, n, work, options)
+        share_blocks(order, n, work, options)
 
 
 def trace_many(row: object, batch: RayBatch, n: int, goal: Goal, out: object, threads: int) -> None:
     """Trace n rays at the tree of the `row`, sorted where that is faster; write hits to `out`."""
     order = _order(batch, n, ray_batch.TRIAL)
-    claimed(order, _tracer(row, batch.rays, lambda: goal, out), threads)
+    claim_blocks(order, _tracer(row, batch.rays, lambda: goal, out), threads)
 
 
 def _tracer(row: object, rays: Rays, goal: Callable[[], Goal], out: object) -> Work:
@@ -252,10 +252,10 @@ def trace_blocks(
 ) -> None:  # fmt: skip
     """Trace the blocks begin..end-1 of an order, then chunks that the kernel claims from it.
 
-    `measured` is which ways of tracing have been faster so far, and is updated.
+    `measured`, which ways of tracing have been faster so far, is updated.
     """
     memory = SHELF.take()
-    # A copy of what is measured, as threads that share a cache line would wait.
+    # The kernel writes to a copy: threads that write to one cache line would wait for each other.
     memory.measured[:] = measured
     closest_hits(row, rays, order, memory, goal, begin, end, out)
     measured[:] = memory.measured

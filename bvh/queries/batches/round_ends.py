@@ -1,7 +1,7 @@
 """All hits of rays with spheres and capsules: where they enter one, and where they leave it.
 
-Kernels find where a ray first crosses each shape. The first `max_hits` of all ends are on the first
-`max_hits` shapes that kernels find, because a ray leaves a shape after it has entered it.
+Kernels find where a ray first crosses each shape. The closest `max_hits` of all hits are on the
+`max_hits` shapes that kernels find first, because a ray leaves a shape after it has entered it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bvh.queries import results
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.batches.ray_batches import Crossings, RaySearch
+from bvh.queries.batches.ray_batches import CrossingCounter, RaySearch
 from bvh.queries.query_arguments import RayBatch, RayOptions
 from bvh.queries.results import AllHits
 from bvh.runtime.arguments import CountResult, Cull, cull_code, kernel_input, shaped
@@ -49,8 +49,8 @@ class RoundSearch(RaySearch):
             return super().count_hits(batch, options, once)
         return shaped(batch.shape, np.diff(self.all_hits(batch, options, once).offsets))[0]
 
-    def crossings(self, like: Rays) -> Crossings:
-        """Return a counter of the hits that `count_hits` counts, for rays as those of `like`."""
+    def crossing_counter(self, like: Rays) -> CrossingCounter:
+        """Return a counter of hits by `count_hits`, for rays with the ranges and mask of `like`."""
 
         def count(
             origins: NDArray[np.float64], directions: NDArray[np.float64],
@@ -81,10 +81,10 @@ class RoundSearch(RaySearch):
         codes_of_rows = kernel_input(codes[rows].astype(np.int64))
         find_far_ends(self.arrays.row, batch.rays, kernel_input(ray_of[rows]), codes_of_rows, far)
         rows, far = rows[~np.isnan(far)], far[~np.isnan(far)]
-        # All hits: those given, then the far ends of `rows`. `origin` is the hit that each of them
-        # is, or whose far end it is.
-        origin = np.append(np.arange(len(ray_of)), rows)
-        t, ray_of, codes = np.append(hits.t, far), ray_of[origin], codes[origin]
+        # All hits: those given, then the far ends of `rows`. `given` has for each the row in `hits`
+        # of itself, or of the hit whose far end it is.
+        given = np.append(np.arange(len(ray_of)), rows)
+        t, ray_of, codes = np.append(hits.t, far), ray_of[given], codes[given]
         # Of equal distances, where a ray enters comes first: the order is stable.
         order = np.lexsort((codes, t, ray_of))
         counts = np.bincount(ray_of, minlength=batch.size)
@@ -92,16 +92,16 @@ class RoundSearch(RaySearch):
         if limit is not None:
             order = order[np.arange(len(order)) - begins[ray_of[order]] < limit]
             begins = np.concatenate([[0], np.cumsum(np.minimum(counts, limit))])
-        # Far ends come after all of `hits`; u, v and front of these are NaN and False.
-        is_far, origin = order >= len(hits.t), origin[order]
-        u, v = (np.where(is_far, np.nan, column[origin]) for column in (hits.u, hits.v))
-        front = hits.front[origin] & ~is_far
-        columns = hits.prim_id[origin], t[order], u, v, front, begins, batch.shape
+        # Far ends are numbered after all of `hits`; they have u and v NaN, and front False.
+        is_far, given = order >= len(hits.t), given[order]
+        u, v = (np.where(is_far, np.nan, column[given]) for column in (hits.u, hits.v))
+        front = hits.front[given] & ~is_far
+        columns = hits.prim_id[given], t[order], u, v, front, begins, batch.shape
         if not in_scene:
             return results.all_hits_of(columns)
-        return results.scene_all_hits_of((*columns, hits.instance_id[origin], hits.leaf[origin]))
+        return results.scene_all_hits_of((*columns, hits.instance_id[given], hits.leaf[given]))
 
 
-def rays_of(searched: Searched, *given: Any, **more: Any) -> RaySearch:
+def ray_search_of(searched: Searched, *given: Any, **more: Any) -> RaySearch:
     """Return a `RaySearch` of the given fields, or a `RoundSearch` if shapes may be round."""
     return (RoundSearch if searched.rounded else RaySearch)(*given, **more)

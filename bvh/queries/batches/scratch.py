@@ -42,19 +42,20 @@ MODES = [(mode % 2 == 1, mode >= LISTED, mode >= STORED) for mode in range(STORE
 SHELF: Shelf[Scratch] = Shelf(new_scratch)
 
 
-def ids_of(primitives: object) -> Any:
+def id_type_of(primitives: object) -> Any:
     """Return the type of the numbers of primitives: codes in a scene, ids elsewhere."""
     return np.int64 if isinstance(primitives, Instanced) else np.int32
 
 
-def result_columns(n: int, ids: Any) -> Columns:
-    """Return new columns for the hits of n rays; `ids` is np.int32, in a scene np.int64."""
+def result_columns(n: int, id_type: Any) -> Columns:
+    """Return new columns for the hits of n rays; `id_type` is np.int32, in a scene np.int64."""
     if n < LARGE:
         front = np.empty(n, np.bool_)
-        return Columns(np.empty(n), np.empty(n, ids), np.empty(n), np.empty(n), front)
+        return Columns(np.empty(n), np.empty(n, id_type), np.empty(n), np.empty(n), front)
     # One piece of memory that begins at a large page is filled with few large pages: with small
-    # ones, page faults take as long as the search. A row takes 3 x 8 bytes, its id and a boolean.
-    rows, kind = -(-n // 64) * 64, CODES if ids is np.int64 else IDS
+    # ones, page faults take as long as the search. A row takes 3 x 8 bytes, its id and a boolean;
+    # n is rounded up to a multiple of 64 rows, so that columns begin at cache lines.
+    rows, kind = -(-n // 64) * 64, CODES if id_type is np.int64 else IDS
     memory = np.empty(rows * (25 + kind.itemsize) + LARGE_PAGE, BYTES)
     begin = -memory.__array_interface__["data"][0] % LARGE_PAGE
     t, u, v = (np.ndarray(n, NUMBERS, memory, begin + 8 * rows * i) for i in range(3))
@@ -66,16 +67,16 @@ def result_columns(n: int, ids: Any) -> Columns:
 class HitMemory:
     """Memory of one thread: for the hits of a ray block, and in `out` for the hits of a chunk.
 
-    `ids` is the type of ids: int32, or int64 for the codes of a scene. `ranked` is the number of
+    `id_type` is int32, or int64 for the codes of a scene. `ranked` is the number of
     nearest hits of a ray that are stored; 0 if all hits are.
     """
 
-    def __init__(self, ranked: int, ids: Any) -> None:
-        self.ids = ids
+    def __init__(self, ranked: int, id_type: Any) -> None:
+        self.id_type = id_type
         self.visits = new_visits()
-        self.nearest = new_nearest_hits(max(ranked, 1), ids)
+        self.nearest = new_nearest_hits(max(ranked, 1), id_type)
         self.state = np.zeros(3, np.int64)  # NEXT, FILLED and SIZE of `all_hits`
-        self.out: Columns = new_columns(FIRST_CAPACITY, ids)
+        self.out: Columns = new_columns(FIRST_CAPACITY, id_type)
         self.reserve(max(ranked * BLOCK, FIRST_CAPACITY))
         # Whether this memory is larger than at first.
         self.grown = False
@@ -83,9 +84,9 @@ class HitMemory:
         self.single: OneRay | None = None
 
     def reserve(self, capacity: int) -> None:
-        """Reserve memory for `capacity` hits of a ray block."""
-        self.found = new_found_hits(capacity, self.ids)
-        self.pairs: Pairs = new_pairs(capacity, self.ids)
+        """Replace the memory for a ray block by memory for `capacity` hits."""
+        self.found = new_found_hits(capacity, self.id_type)
+        self.pairs: Pairs = new_pairs(capacity, self.id_type)
         self.grown = True
 
     def make_room(self, needed: int) -> None:
@@ -93,14 +94,14 @@ class HitMemory:
         capacity = needed + needed // 4
         if needed > self.found.capacity:
             self.reserve(capacity)
-        # Kernels write HALF hits at a time.
+        # Kernels write HALF hits at a time, so HALF rows at the end are not for hits.
         if needed > len(self.out.t) - HALF:
-            self.out, self.grown = new_columns(capacity, self.ids), True
+            self.out, self.grown = new_columns(capacity, self.id_type), True
 
 
 # Reused from batch to batch, by the type of ids, unless it has grown.
 HIT_SHELVES: dict[Any, Shelf[HitMemory]] = {
-    ids: Shelf(partial(HitMemory, 0, ids)) for ids in (np.int32, np.int64)
+    id_type: Shelf(partial(HitMemory, 0, id_type)) for id_type in (np.int32, np.int64)
 }
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from bvh.queries.batches.block_chunks import blocks_of
 from bvh.queries.batches.hit_lists import for_kernels
 from bvh.queries.batches.ray_batches import RaySearch, trace_blocks
-from bvh.queries.batches.scratch import ids_of
+from bvh.queries.batches.scratch import id_type_of
 from bvh.queries.query_arguments import RayBatch, RayOptions
 from bvh.runtime.memory import Shelf
 from bvh.runtime.threads import share
@@ -42,14 +42,14 @@ class Ends(NamedTuple):
     margin: float
 
 
-def see(search: RaySearch, ends: Ends, options: RayOptions) -> NDArray[np.bool_]:
+def visible_lines(search: RaySearch, ends: Ends, options: RayOptions) -> NDArray[np.bool_]:
     """Return for each line whether nothing is between its ends, as `SightQueries.visible` does."""
     n, none = ends.size, np.empty(0)
     like = Rays(ends.p, ends.q, none, none)
     arrays, _alive = for_kernels(search.chosen(RayBatch(like, (n,)), options, mergeable=True)[0])
     goal, measured = ClosestGoal(any_hit=True, cull=options.cull), UNMEASURED.copy()
     # The kernel writes the column `front` alone, and nothing for an empty tree.
-    misses = Columns(none, np.empty(0, ids_of(arrays.primitives)), none, none, none)
+    no_columns = Columns(none, np.empty(0, id_type_of(arrays.primitives)), none, none, none)
     result = np.zeros(n, np.bool_) if arrays.nodes.data.size == 0 else np.empty(n, np.bool_)
 
     def work(begin: int, end: int) -> None:
@@ -60,7 +60,7 @@ def see(search: RaySearch, ends: Ends, options: RayOptions) -> NDArray[np.bool_]
         p, q = (a[begin:end] if len(a) > 1 else a for a in (ends.p, ends.q))
         write_lines(p, q, ends.margin, 0, size, lines)
         rays = Rays(p, lines.directions, lines.t_min, lines.t_max, EVERY)
-        order, out = Order(size, 0, AUTO, TRIAL), misses._replace(front=seen.view(np.uint8))
+        order, out = Order(size, 0, AUTO, TRIAL), no_columns._replace(front=seen.view(np.uint8))
         trace_blocks(measured, arrays.row, rays, order, goal, 0, blocks_of(order), out)
         # The kernel has marked the lines that hit something.
         np.logical_not(seen, out=seen)

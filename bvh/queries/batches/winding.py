@@ -36,7 +36,7 @@ FEW = 64
 ACCURACY, ERROR = 2.0, 0.001
 
 
-class Wound(NamedTuple):
+class OrientedSurface(NamedTuple):
     """An oriented surface for winding numbers: the faces of a tree that a mask selects."""
 
     search: RaySearch
@@ -93,20 +93,22 @@ class Wound(NamedTuple):
         return found
 
 
-def wound(of: Any, search: RaySearch, mask: int) -> Wound:
-    """Return the surface of the faces of the tree `of` that a mask, an int32, selects."""
-    return Wound(search, mask, boundary_for(of, mask), partial(of._by_mask, winding_terms, mask))
+def oriented_surface(tree: Any, search: RaySearch, mask: int) -> OrientedSurface:
+    """Return the surface of the faces of a tree that `mask`, an int32, selects."""
+    return OrientedSurface(
+        search, mask, boundary_for(tree, mask), partial(tree._by_mask, winding_terms, mask)
+    )
 
 
-def boundary_for(of: Any, mask: int) -> Loops:
-    """Return the boundary of the faces of the tree `of` that a mask, an int32, selects; cached."""
-    loops: Loops = of._by_mask(boundary_of, mask)
+def boundary_for(tree: Any, mask: int) -> Loops:
+    """Return the boundary of the faces of a tree that `mask`, an int32, selects; cached."""
+    loops: Loops = tree._by_mask(boundary_of, mask)
     return loops
 
 
-def free_edges_for(of: Any, mask: int) -> NDArray[np.int64]:
-    """Return the boundary's directed edges (n, 2), by vertices; those at one position differ."""
-    edges: NDArray[np.int64] = of._by_mask(free_edges, mask)
+def free_edges_for(tree: Any, mask: int) -> NDArray[np.int64]:
+    """Return the boundary's directed edges (n, 2) as vertex ids; equal positions are not merged."""
+    edges: NDArray[np.int64] = tree._by_mask(free_edges, mask)
     return edges
 
 
@@ -155,9 +157,9 @@ def _share(
 def ways_of(
     points: NDArray[np.float64], loops: Loops, box: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the directions (n, 3) of the rays of points; `box` (6,) are corners of all faces."""
+    """Return the directions (n, 3) of the rays of points; `box` (6,) is that of all faces."""
     # Rays that leave the box of all faces soonest are fastest. With a boundary, the last bits of
-    # results depend on the direction, so it is chosen by the box of the boundary, for any batch.
+    # results depend on the direction, so it follows from the boundary of the selected faces alone.
     ways = np.empty((len(points), 3))
     write_ways_out(loops.box if loops.size else box, WAYS, points, ways)
     return ways

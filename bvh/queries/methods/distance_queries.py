@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.answers.clearances import Clearances
-from bvh.queries.query_arguments import affine_matrices, flat_rows, reported
+from bvh.queries.query_arguments import affine_matrices, flat_rows, with_progress
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import common_shape, integers, lengths, shaped, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
@@ -118,7 +118,7 @@ class DistanceQueries(TreeBase):
             moves = np.broadcast_to(moves, (*shape, 4, 4))
         limits, pairs = flat_rows(limits, shape), flat_rows(pairs, shape)
         given = arrays, others, moves, limits, pairs, count, workers
-        found = reported(find_closest_pairs, progress, *given)
+        found = with_progress(find_closest_pairs, progress, *given)
         position, prim_id = found.position.reshape(*shape, 2, 3), found.prim_id.reshape(*shape, 2)
         return Clearances(shaped(shape, found.distance)[0], position, prim_id)
 
@@ -131,7 +131,7 @@ class DistanceQueries(TreeBase):
         except TypeError as error:
             raise TypeError(f"other must be a BVH, a Scene or a mesh: {error}") from None
 
-    def _two_states(self, query: str, other: Any) -> tuple[Self, Self]:
+    def _two_snapshots(self, query: str, other: Any) -> tuple[Self, Self]:
         """Return snapshots of this tree and of `other`, a tree or mesh; errors name the `query`.
 
         If both are one tree, so are the snapshots.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.queries.query_arguments import affine_matrices, is_foreign, reported
+from bvh.queries.query_arguments import affine_matrices, is_foreign, with_progress
 from bvh.queries.results import Overlaps
 from bvh.queries.targets import RegionTarget
 from bvh.queries.verbs import Merge, verb
@@ -34,8 +34,8 @@ class RegionQueries:
     """Queries of regions of `BVH`, `Scene` and `Parts`, which supply the target.
 
     All sets are closed: sets that touch, overlap. In a scene, leaves that are not visible, or whose
-    mask is 0, are ignored; all others must be over triangles, spheres or capsules. Of these two,
-    the surface counts: a region inside one does not overlap it.
+    mask is 0, are ignored; all others must be over triangles, spheres or capsules. Of spheres and
+    capsules, the surface counts: a region inside one does not overlap it.
     """
 
     __slots__ = ()
@@ -84,7 +84,7 @@ class RegionQueries:
             return foreign_answer(self.overlap_box, locals())
         target = self._region_target("overlap_box", mask, (Triangles, Boxes, *HOLLOW))
         regions, shape = box_regions(lower, upper, target.bounds)
-        return reported(target.overlaps, progress, regions, shape, threads)
+        return with_progress(target.overlaps, progress, regions, shape, threads)
 
     @verb({"center": (3,), "radius": ()}, Overlaps, Merge.LISTS)
     def overlap_sphere(
@@ -117,7 +117,7 @@ class RegionQueries:
             return foreign_answer(self.overlap_sphere, locals())
         target = self._region_target("overlap_sphere", mask, (Triangles, Boxes, *HOLLOW))
         regions, shape = sphere_regions(center, radius)
-        return reported(target.overlaps, progress, regions, shape, threads)
+        return with_progress(target.overlaps, progress, regions, shape, threads)
 
     @verb({"planes": (-1, 4)}, Overlaps, Merge.LISTS)
     def overlap_frustum(
@@ -150,7 +150,7 @@ class RegionQueries:
             return foreign_answer(self.overlap_frustum, locals())
         target = self._region_target("overlap_frustum", mask, (Triangles, *HOLLOW))
         regions, shape = plane_regions(planes)
-        return reported(target.overlaps, progress, regions, shape, threads)
+        return with_progress(target.overlaps, progress, regions, shape, threads)
 
 
 class OverlapQueries(RegionQueries, Generic[Pairs]):
@@ -160,7 +160,7 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
 
     # Returns, for the name of a query, the search for pairs with another tree or scene.
     _pair_search: Callable[[str, object], FindPairs[Pairs]]
-    # Returns the pairs of faces that a mask of each side selects.
+    # Returns the pairs of faces that two masks select, one for each side.
     _selected_pairs: Callable[[Pairs, int | None, object, int | None], Pairs]
 
     def overlap_tree(
@@ -214,7 +214,7 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         if matrix is not None and matrix.ndim > 2:
             raise ValueError(f"transform must have shape (4, 4), got {matrix.shape}")
         itself = False  # shared vertices are contacts, even if `other` is this tree
-        pairs = reported(search, progress, matrix, itself, thread_count(threads))
+        pairs = with_progress(search, progress, matrix, itself, thread_count(threads))
         return self._selected_pairs(pairs, mask, other, other_mask)
 
     def self_overlaps(
@@ -253,7 +253,7 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         """
         search = self._pair_search("self_overlaps", self)
         transform, itself = None, True  # shared vertices and edges are no contacts
-        pairs = reported(search, progress, transform, itself, thread_count(threads))
+        pairs = with_progress(search, progress, transform, itself, thread_count(threads))
         return self._selected_pairs(pairs, mask, self, mask)
 
 
@@ -296,6 +296,6 @@ def plane_regions(planes: ArrayLike) -> tuple[PlaneRegions, tuple[int, ...]]:
     if rows.ndim < 2 or rows.shape[-1] != 4:
         raise ValueError(f"planes must have shape (..., k, 4), got {rows.shape}")
     *shape, k, _ = rows.shape
-    planes_of = rows.reshape(math.prod(shape), k, 4)
+    flat = rows.reshape(math.prod(shape), k, 4)
     # Kernels get the addresses of arrays, without shapes: the second array has k.
-    return PlaneRegions(planes_of, np.array([k], np.int64)), tuple(shape)
+    return PlaneRegions(flat, np.array([k], np.int64)), tuple(shape)

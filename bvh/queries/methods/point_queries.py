@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.queries.batches import quick_calls
-from bvh.queries.query_arguments import check_method, is_foreign, plain_point, point_batch, reported
+from bvh.queries.query_arguments import (
+    check_method,
+    is_foreign,
+    plain_point,
+    point_batch,
+    with_progress,
+)
 from bvh.queries.results import ClosestPoints
 from bvh.queries.targets import PointTarget
 from bvh.queries.verbs import Merge, verb
@@ -19,7 +25,7 @@ from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.foreign_arrays import foreign_answer
 from bvh.runtime.progress_bars import ProgressLike
 
-PARITY = (
+PARITY_WARNING = (
     "{} counts crossings of a closed surface; with holes, use winding_number, or method='winding' "
     "(this warning is given once for each tree)"
 )
@@ -108,7 +114,7 @@ class PointQueries:
         target = self._point_target("closest_point", mask)
         batch, workers = point_batch(points, max_distance), thread_count(threads)
         count = None if k is None else arguments.whole_number("k", k)
-        return reported(target.closest_points, progress, batch, count, workers)
+        return with_progress(target.closest_points, progress, batch, count, workers)
 
     @verb({"points": (3,), "max_distance": ()}, np.float64, Merge.LOWEST)
     def distance(
@@ -142,7 +148,7 @@ class PointQueries:
             return foreign_answer(self.distance, locals())
         target = self._point_target("distance", mask)
         batch, workers = point_batch(points, max_distance), thread_count(threads)
-        flat = reported(target.distances, progress, batch, workers)
+        flat = with_progress(target.distances, progress, batch, workers)
         return shaped(batch.shape, flat)[0]
 
     @verb({"points": (3,)}, np.float64)
@@ -180,27 +186,27 @@ class PointQueries:
         if mask is None and threads is None and progress is None and method == "parity":
             searched, point = self._quick, plain_point(points)
             if searched is not None and point is not None:
-                far = quick_calls.distance(searched, point, np.inf)
-                if far is not None:
+                unsigned = quick_calls.distance(searched, point, np.inf)
+                if unsigned is not None:
                     warn_if_open(self, None, "the sign of signed_distance")
-                    # Distances of 0 and inf have no sign. With others, a point is not on the
-                    # surface, which `inside_one` then does not test.
-                    signed = 0.0 < far < np.inf
+                    # Distances of 0 and inf have no sign. At others, the point is not on the
+                    # surface, so `inside_one` need not test that.
+                    has_sign = 0.0 < unsigned < np.inf
                     from bvh.queries.batches.containment import inside_one
 
-                    within = signed and inside_one(searched, point, surface=False)
+                    within = has_sign and inside_one(searched, point, surface=False)
                     if within is not None:
-                        return -far if within else far
+                        return -unsigned if within else unsigned
         if is_foreign(points):
             return foreign_answer(self.signed_distance, locals())
         target = self._point_target(_of_method("signed_distance", method), mask)
         if method == "parity":
             warn_if_open(self, mask, "the sign of signed_distance")
         batch, workers = point_batch(points), thread_count(threads)
-        flat = reported(target.distances, progress, batch, workers)
+        flat = with_progress(target.distances, progress, batch, workers)
         # A point on the surface is neither inside nor outside: its distance is 0.
         if method == "winding":
-            inside = target.wound_around(batch.points, workers)
+            inside = target.inside_by_winding(batch.points, workers)
         else:
             inside = target.inside(batch.points, workers, surface=False)
         np.negative(flat, out=flat, where=inside & (flat > 0.0) & (flat < np.inf))
@@ -221,13 +227,12 @@ class PointQueries:
             "parity" counts how often a ray from the point crosses the surface: correct for closed
             meshes with faces of any orientation, and in a scene also where they overlap; a point
             on a face with an area is inside. A point in or on a sphere or capsule is inside, also
-            where these overlap. "winding" tests whether `winding_number` exceeds 0.5: for
-            meshes with holes, gaps and overlaps whose normals point outward, and for instances
-            that are closed only together; the faces of reflected ones are reversed.
-            For open meshes parity depends on the direction of the ray, which depends on the box of
-            the whole tree, for any mask.
-            A `BVHWarning` is given, once for each tree, for parity with a tree that is not closed
-            (see `is_closed`). The first such query checks, in some 20 ms for each million faces.
+            where these overlap. For open meshes, parity depends on the direction of the ray, and so
+            on the box of the whole tree, for any mask. A `BVHWarning` is then given, once for each
+            tree; the first query checks `is_closed`, in some 20 ms for each million faces.
+            "winding" tests whether `winding_number` exceeds 0.5: for meshes with holes, gaps and
+            overlaps whose normals point outward, and for instances that are closed only together;
+            the faces of reflected ones are reversed.
         mask, threads, progress
             Bits of faces, number of threads, and callback or bar, as in `closest_point`.
 
@@ -265,8 +270,8 @@ class PointQueries:
         if method == "parity":
             warn_if_open(self, mask, "contains")
         batch, workers = point_batch(points), thread_count(threads)
-        search = target.inside if method == "parity" else target.wound_around
-        inside = reported(search, progress, batch.points, workers)
+        search = target.inside if method == "parity" else target.inside_by_winding
+        inside = with_progress(search, progress, batch.points, workers)
         return shaped(batch.shape, inside)[0]
 
     @verb({"points": (3,)}, np.float64, Merge.SUM)
@@ -330,12 +335,12 @@ class PointQueries:
             return foreign_answer(self.winding_number, locals())
         target, limit = self._point_target("winding_number", mask), _accuracy(accuracy)
         batch, workers = point_batch(points), thread_count(threads)
-        flat = reported(target.winding_numbers, progress, batch.points, limit, workers)
+        flat = with_progress(target.winding_numbers, progress, batch.points, limit, workers)
         return shaped(batch.shape, flat)[0]
 
 
 def warn_if_open(
-    searched: PointQueries, mask: int | None, query: str, consequence: str = PARITY
+    searched: PointQueries, mask: int | None, query: str, consequence: str = PARITY_WARNING
 ) -> None:
     """Warn, once for each tree or scene, if its faces that `mask` selects have open edges.
 
@@ -347,11 +352,7 @@ def warn_if_open(
 
 
 def _of_method(query: str, method: InsideRule) -> str:
-    """Return the name of a query, followed by its method if that is "winding", for errors.
-
-    By this name `_point_target` also decides which primitives are supported: winding numbers need
-    triangles.
-    """
+    """Return a query's name for errors and for `_point_target`: winding numbers need triangles."""
     return query if method == "parity" else f"{query} with method='winding'"
 
 

@@ -19,7 +19,7 @@ from bvh.queries.query_arguments import (
 )
 from bvh.queries.results import AllHits, Hits
 from bvh.queries.targets import RayTarget
-from bvh.queries.verbs import RAYS, Merge, verb
+from bvh.queries.verbs import RAY_ARRAYS, Merge, verb
 from bvh.runtime.arguments import CountResult, Cull, EdgeRule, TruthResult, flag, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer
 from bvh.runtime.progress_bars import ProgressLike
@@ -45,8 +45,8 @@ TreeCast: TypeAlias = Cast[tuple[float, int, float, float, bool]]
 SceneCast: TypeAlias = Cast[tuple[float, int, float, float, bool, int]]
 
 
-# The docstrings of casters themselves, which begin with the signature, for `inspect.signature`: it
-# reads literals, and 1e999 is inf.
+# The docstring of the functions that `caster` returns. `inspect.signature` reads the signature from
+# its first line, where only literals are allowed: 1e999 is inf.
 DESCRIPTION = """cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=1e999)
 --
 
@@ -78,7 +78,7 @@ class RayQueries:
         """
         raise ValueError(f"exclude must be None where there are no instances, got {exclude!r}")
 
-    @verb(RAYS, Hits, Merge.LEAST)
+    @verb(RAY_ARRAYS, Hits, Merge.LEAST)
     def closest_hit(
         self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike = 0.0,
         t_max: ArrayLike = np.inf, *, mask: ArrayLike | None = None,
@@ -156,7 +156,7 @@ class RayQueries:
         >>> hit.t, hit.instance_id, hit.leaf, hit.prim_id
         (5.0, 1, 1, 0)
         """
-        # Each by itself: a chain of `is` takes longer.
+        # A chain `mask is exclude is ... is None` would take longer.
         if (
             mask is None and exclude is None and cull is None and progress is None
             and sort is None and filter is None and data is None
@@ -187,7 +187,7 @@ class RayQueries:
             counters,
         )  # fmt: skip
 
-    @verb(RAYS, np.bool_, Merge.ANY)
+    @verb(RAY_ARRAYS, np.bool_, Merge.ANY)
     def any_hit(
         self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike = 0.0,
         t_max: ArrayLike = np.inf, *, mask: ArrayLike | None = None,
@@ -244,7 +244,7 @@ class RayQueries:
             target.any_hits, target, batch, cull, threads, progress, sort, filter, data
         )
 
-    @verb(RAYS, AllHits, Merge.LISTS)
+    @verb(RAY_ARRAYS, AllHits, Merge.LISTS)
     def all_hits(
         self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike = 0.0,
         t_max: ArrayLike = np.inf, *, max_hits: int | None = None, edges: EdgeRule = "closed",
@@ -305,7 +305,7 @@ class RayQueries:
             target.all_hits, target, batch, cull, threads, progress, None, filter, data, once, limit
         )
 
-    @verb(RAYS, np.int64, Merge.SUM)
+    @verb(RAY_ARRAYS, np.int64, Merge.SUM)
     def count_hits(
         self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike = 0.0,
         t_max: ArrayLike = np.inf, *, edges: EdgeRule = "once", mask: ArrayLike | None = None,

@@ -60,7 +60,7 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
             first = tree = self._snapshot()
             vertices, pairs = first.vertices, first.self_overlaps(threads=threads)
         else:
-            first, tree = self._two_states("intersections", other)
+            first, tree = self._two_snapshots("intersections", other)
             vertices = tree.vertices
             matrix = None if transform is None else affine_matrices(transform)
             pairs = first.overlap_tree(tree, matrix, threads=threads)
@@ -92,8 +92,8 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
 
         Notes
         -----
-        Consecutive planes with the same normal share work: cuts of a stack are each found by the
-        faces that they meet.
+        Consecutive planes with the same normal share work: each cut of a stack is
+        computed from only the faces that it may meet.
 
         Examples
         --------

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch, is_image
-from bvh.queries.batches.sight_batches import Ends, new_lines, see
+from bvh.queries.batches.sight_batches import Ends, new_lines, visible_lines
 from bvh.queries.query_arguments import (
     ROWS_AT_ONCE,
     Filter,
@@ -40,7 +40,7 @@ from bvh.runtime.threads import share
 from bvh.traversal.rays.sight_lines import BELOW_ONE, write_lines
 
 # Lines that a thread takes at a time, at least.
-FEWEST_ROWS = 1 << 13
+FEWEST_LINES = 1 << 13
 
 
 class SightQueries:
@@ -103,14 +103,14 @@ class SightQueries:
             and filter is None and data is None
         ):  # fmt: skip
             # A single pair takes less time than the preparation of a batch.
-            seen = _seen(self, p, q, margin)
+            seen = _visible_pair(self, p, q, margin)
             if seen is not None:
                 return seen
         if is_foreign(p, q, mask):
             return foreign_answer(self.visible, locals())
         ends, shape = _ends(p, q, margin, threads)
         if mask is None and progress is None and sort is None and filter is None and data is None:
-            found = _see(ray_target(self), ends, shape, cull, threads)
+            found = _visible_batch(ray_target(self), ends, shape, cull, threads)
             if found is not None:
                 return found
         rays, finite = _segments(ends, shape, threads)
@@ -141,9 +141,8 @@ def _ends(
     """Return the points p and q (..., 3), checked and flat, and the leading shape of the lines."""
     plain = plain_rays(p, q, 0.0, inf)
     if plain is not None:
-        rays, least = plain.rays, checked_margin(margin)
-        ends = Ends(kernel_input(rays.origins), kernel_input(rays.directions), plain.size, least)
-        return ends, plain.shape
+        p_rows, q_rows = kernel_input(plain.rays.origins), kernel_input(plain.rays.directions)
+        return Ends(p_rows, q_rows, plain.size, checked_margin(margin)), plain.shape
     start, end, workers = points("p", p), points("q", q), thread_count(threads)
     shape = common_shape(p=start.shape[:-1], q=end.shape[:-1])
     relative_margin = checked_margin(margin)
@@ -151,7 +150,7 @@ def _ends(
     return Ends(p_rows, q_rows, math.prod(shape), relative_margin), shape
 
 
-def _see(
+def _visible_batch(
     target: Any, ends: Ends, shape: tuple[int, ...], cull: Cull | None, threads: int | None
 ) -> NDArray[np.bool_] | None:
     """Return which lines nothing blocks; None where rays must answer: of images, and of parts."""
@@ -159,7 +158,7 @@ def _see(
     if not isinstance(target, RaySearch) or shape == () or image:
         return None
     options = RayOptions(target.side_to_cull(cull), threads=thread_count(threads))
-    return see(target, ends, options).reshape(shape)
+    return visible_lines(target, ends, options).reshape(shape)
 
 
 def _segments(
@@ -177,7 +176,7 @@ def _segments(
         """Compute the rays first..last-1."""
         write_lines(p, ends.q, ends.margin, first, last, lines)
 
-    share(n, ROWS_AT_ONCE, work, thread_count(threads), None, FEWEST_ROWS)
+    share(n, ROWS_AT_ONCE, work, thread_count(threads), None, FEWEST_LINES)
     along, low, high, finite = lines
     start = p.reshape(*shape, 3) if len(p) == n else p[0]
     if shape == ():
@@ -186,7 +185,7 @@ def _segments(
     return (start, *rays), finite.view(np.bool_).reshape(shape)
 
 
-def _seen(target: Any, p: Any, q: Any, margin: Any) -> bool | None:
+def _visible_pair(target: Any, p: Any, q: Any, margin: Any) -> bool | None:
     """Return whether nothing is between two points; None where a batch must answer.
 
     `target` is the tree or scene. The range of t, without the `margin` at both ends, is computed as

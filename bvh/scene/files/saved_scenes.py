@@ -18,7 +18,7 @@ from bvh.io import file_formats
 from bvh.io.container import HEADER_SIZE, file_pieces, read_arrays, replace_file
 from bvh.io.materials import Material
 from bvh.io.trimesh_scenes import Attributes, ReversedAttributes
-from bvh.queries.tree_base import TreeBase, file_of
+from bvh.queries.tree_base import TreeBase, file_size_and_pieces
 from bvh.runtime.arguments import kernel_input
 from bvh.scene.files.saved_materials import packed_materials, unpacked_materials
 from bvh.scene.leaves import check_nesting
@@ -38,7 +38,7 @@ def save_scene(scene: SceneContent, path: str | os.PathLike[str], threads: int) 
     parts = nested_scenes(scene)
     children = {id(child): child for part in parts for child in part._instances.children}
     trees = [child for child in children.values() if isinstance(child, TreeBase)]
-    files = [file_of(tree, threads) for tree in trees]
+    files = [file_size_and_pieces(tree, threads) for tree in trees]
     attributes = [scene.attributes(tree) for tree in trees]
     normals, uv, materials = zip(*attributes, strict=True) if attributes else ((), (), ())
     given = [material for material in materials if material is not None]

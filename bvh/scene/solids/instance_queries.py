@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bvh.queries import results
 from bvh.queries.answers.clearances import Clearances
 from bvh.queries.answers.interferences import Interferences
-from bvh.queries.query_arguments import OF_SHAPES, reported
+from bvh.queries.query_arguments import SHAPE_QUERIES, with_progress
 from bvh.runtime.arguments import one_length, thread_count
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.scene.scene_content import SceneContent
@@ -75,9 +75,9 @@ class InstanceQueries(SceneContent):
         view, workers = self._over_triangles("collisions"), thread_count(threads)
         ignored, limit = ignored_keys(self._instances, ignore), one_length("margin", margin)
         if limit > 0.0:
-            near = reported(find_clearances, progress, view, view, ignored, limit, workers)
+            near = with_progress(find_clearances, progress, view, view, ignored, limit, workers)
             return np.asarray(near.instance_id)
-        return reported(find_touching, progress, view, view, ignored, workers)
+        return with_progress(find_touching, progress, view, view, ignored, workers)
 
     def clearances(
         self, max_distance: float = np.inf, *, ignore: PairsLike | None = None,
@@ -124,7 +124,7 @@ class InstanceQueries(SceneContent):
         limit = one_length("max_distance", max_distance)
         view, workers = self._over_triangles("clearances"), thread_count(threads)
         ignored = ignored_keys(self._instances, ignore)
-        return reported(find_clearances, progress, view, view, ignored, limit, workers)
+        return with_progress(find_clearances, progress, view, view, ignored, limit, workers)
 
     def relations(
         self, *, ignore: PairsLike | None = None, margin: float = 0.0,
@@ -171,7 +171,7 @@ class InstanceQueries(SceneContent):
 
         view, workers = self._over_triangles("relations"), thread_count(threads)
         ignored, limit = ignored_keys(self._instances, ignore), one_length("margin", margin)
-        return reported(find_relations, progress, view, ignored, limit, workers)
+        return with_progress(find_relations, progress, view, ignored, limit, workers)
 
     def interferences(
         self, *, ignore: PairsLike | None = None, margin: float = 0.0,
@@ -219,16 +219,16 @@ class InstanceQueries(SceneContent):
 
         limit, view, workers = one_length("margin", margin), self._current(), thread_count(threads)
         ignored, names = ignored_keys(self._instances, ignore), dict(self._instances.names)
-        return reported(find_interferences, progress, view, names, ignored, limit, workers)
+        return with_progress(find_interferences, progress, view, names, ignored, limit, workers)
 
     def _over_triangles(self, query: str) -> SceneView:
         """Return the current view; TypeError if `query` does not take what a visible leaf is over.
 
-        `query` is the name of a method. All methods take triangles, and those in OF_SHAPES also
+        `query` is the name of a method. All take triangles, and those in SHAPE_QUERIES also
         spheres and capsules.
         """
         view = self._current()
-        if (other := view.first_other(-1, query in OF_SHAPES)) is not None:
+        if (other := view.first_other(-1, query in SHAPE_QUERIES)) is not None:
             what = f"instance {self.path(other[0])} leads to {other[1]}"
             raise TypeError(f"{query} needs triangles; {what}")
         return view

@@ -19,7 +19,7 @@ from bvh.geometry.arithmetic.rational import round_gap
 from bvh.geometry.pairs.round_gaps import SIZE, find_gaps
 from bvh.geometry.transforms import moved
 from bvh.queries.batches.distance_batches import find_closest_pair
-from bvh.queries.batches.overlap_batches import RegionSearch, find_regions, search_of
+from bvh.queries.batches.overlap_batches import RegionSearch, find_overlaps, search_of
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
@@ -225,7 +225,7 @@ class RoundInstances:
         # Nothing is outside the bounds; clipped to them, all corners are finite.
         low, high = np.maximum(low, search.bounds[0]), np.minimum(high, search.bounds[1])
         regions = BoxRegions(kernel_input(low), kernel_input(high))
-        offsets, codes = find_regions(search, regions, len(low), threads=1, progress=None)
+        offsets, codes = find_overlaps(search, regions, len(low), threads=1, progress=None)
         prims, shape_rows = codes & PRIM_MASK, np.repeat(np.arange(len(low)), np.diff(offsets))
         if self.is_round(other, leaf):
             # The search is among the boxes of `_parts`, so the ids are rows of these parts.

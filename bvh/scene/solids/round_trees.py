@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.transforms import EVEN, affine_maps, even_scales, refuse
 from bvh.queries.answers.clearances import Clearances
 from bvh.queries.methods.distance_queries import hint_pairs
-from bvh.queries.query_arguments import flat_rows, reported
+from bvh.queries.query_arguments import flat_rows, with_progress
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import common_shape, lengths, shaped, thread_count
 from bvh.runtime.progress_bars import ProgressLike
@@ -41,7 +41,7 @@ def distances(
     shape = common_shape(transform=maps.shape[:-2], max_distance=limits.shape, hint=hints.shape)
     maps = np.broadcast_to(maps, (*shape, 3, 4)).reshape(-1, 3, 4)
     given = tree, other, maps, flat_rows(limits, shape), thread_count(threads)
-    distance, position, prim_id = reported(_find_nearest, progress, *given)
+    distance, position, prim_id = with_progress(_find_nearest, progress, *given)
     position, prim_id = position.reshape(*shape, 2, 3), prim_id.reshape(*shape, 2)
     return Clearances(shaped(shape, distance)[0], position, prim_id)
 

@@ -153,7 +153,7 @@ def _new_hit(words, form, hit, last, size, parts):
     `parts` is memory for the addresses of the `size` fields, 5 or 6; the sixth is `last`, the
     address of an object whose reference is taken over.
     """
-    # The object is made without a call of its class, as by `result_bases.filler`.
+    # The object is made without a call of its class, as by `result_bases.factory_of`.
     t, prim, u, v, front = hit
     poke(parts, 0, calls.new_float(words, t))
     poke(parts, 1, calls.new_int(words, prim))
