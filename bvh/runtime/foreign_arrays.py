@@ -1,7 +1,7 @@
 """Arrays of other libraries: detection, conversion, and queries of them.
 
-Queries of lazy ones, such as Dask's, and of those of other libraries, such as PyTorch's and JAX's,
-are answered by upper folders, which are enrolled for them (see `registry`).
+Queries of lazy arrays, such as Dask's, and of arrays such as PyTorch's and JAX's are answered by
+functions of upper folders, which are enrolled for them (see `registry`).
 """
 
 import sys
@@ -16,7 +16,7 @@ from bvh.runtime.registry import enrolled
 
 Result = TypeVar("Result")
 
-# Common types, checked first because it is cheaper than an attribute lookup.
+# Common types. A look into this set is cheaper than the look-up of an attribute.
 ORDINARY = frozenset(
     [np.ndarray, float, int, bool, list, tuple, str, type(None), np.float64, np.int64]
 )
