@@ -52,14 +52,13 @@ def _is_other(value: object) -> bool:
     return is_array and not isinstance(value, OURS)
 
 
-def foreign_answer(query: Callable[..., Result], names: Mapping[str, object]) -> Result:
+def foreign_answer(query: Callable[..., Result], values: Mapping[str, object]) -> Result:
     """Return the result of a query (a function or method) as arrays of its arguments' library.
 
-    `names` has the values of the query's parameters by their names, and may have other names, such
-    as `locals()` has. At least one value is an array of another library, or a lazy one; a TypeError
-    is raised if there are both.
+    `values` has the query's arguments by name, and may have more, as `locals()` has. At least one
+    argument is an array of another library, or a lazy one; both raise a TypeError.
     """
-    given = {name: names[name] for name in signature(query).parameters}
+    given = {name: values[name] for name in signature(query).parameters}
     lazy = [name for name, value in given.items() if is_lazy(value)]
     others = [name for name, value in given.items() if is_other(value)]
     if lazy and others:
