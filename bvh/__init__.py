@@ -48,8 +48,9 @@ enrol("files of scenes", f"{__name__}.scene.files.saved_scenes", "save_scene")
 # Modules that `dir` lists with the public names.
 _LISTED_MODULES = ("kernels",)
 
-# Threads take turns to import, as they would at `import bvh`, so that a fork detects an import in
-# another thread. No module of the package uses these names at its import.
+# Threads import in turn, as they would at `import bvh`, so that a fork detects an import in another
+# thread. No module of the package reads a public name of `bvh` while it is imported: two threads
+# that took this lock and the module's own in opposite orders would wait forever.
 _import_lock = RLock()
 
 # Whether this process was forked from a thread while another held the import lock.
@@ -60,8 +61,8 @@ def _renew_import_lock() -> None:
     """Replace the lock of imports in a forked child, where no other thread can release it."""
     global _import_lock, _import_interrupted
     # If another thread of the parent held the lock, its import stays unfinished in this child, and
-    # `__getattr__` raises. The parent cannot wait for the import before it forks: the imported
-    # modules register callbacks of forks meanwhile, of which only some would be called.
+    # `__getattr__` raises. The parent cannot wait for that import before it forks: the modules
+    # register callbacks of forks meanwhile, and this fork would call only some of these.
     if not _import_lock.acquire(blocking=False):
         _import_interrupted = True
     _import_lock = RLock()

@@ -4,7 +4,7 @@ import sys
 
 from bvh.runtime.cache.head_start import compile_meanwhile
 
-# Commands that cast rays at what they have read or built.
+# Commands that cast rays, whose kernel another process compiles while they read and build.
 CASTING = "cast", "render"
 
 
@@ -25,11 +25,12 @@ def main() -> None:
 
 
 def compile_rays() -> None:
-    """Compile the kernel that casts batches of rays at trees over triangles, and no builder."""
+    """Compile the kernel that casts batches of rays at trees over triangles."""
     import numpy as np
 
     from bvh.queries.hierarchy import BVH
 
+    # No builder is compiled for an empty tree.
     empty = BVH.from_triangles(np.empty((0, 3)), np.empty((0, 3), np.int32), warn=False)
     empty.closest_hit(np.zeros((2, 3)), np.ones((2, 3)))
 

@@ -2,8 +2,8 @@
 
 Each function here is to be called from a function that is compiled with `numba.njit`, on the
 `arrays` of a tree. Rays are checked like those of a batch: one that is not finite, or has no
-direction, misses. Only the exact test allocates memory, where it is needed, and any number of
-threads may call at once.
+direction, misses. Any number of threads may call at once. Only the exact test, for rays that need
+it, allocates memory.
 
 Examples
 --------
@@ -72,13 +72,14 @@ FAMILIES = (
 
 Query = TypeVar("Query", bound=Callable[..., Any])
 
-# Scratch memory of `_rank` and `_visit`, in bytes: the output of a goal begins at GOAL, in a cache
-# line of 64; BYTES is the total, with up to 63 for alignment and 24 of output.
-GOAL = (SCRATCH_BYTES + 63) // 64 * 64
-BYTES = GOAL + 128
+# Scratch memory of `_fill_first_hits` and `_visit`, in bytes, from an address that is a multiple of
+# 64: that of the traversal, and from OUTPUT on up to 24 of a goal's output, in a cache line of its
+# own. BYTES is the total, with up to 63 before that address.
+OUTPUT = (SCRATCH_BYTES + 63) // 64 * 64
+BYTES = OUTPUT + 128
 
 
-def _in_loops(check: Callable[..., None] | None = None) -> Callable[[Query], Query]:
+def _for_compiled_code(check: Callable[..., None] | None = None) -> Callable[[Query], Query]:
     """Return a decorator for functions that only compiled functions can call.
 
     `check`, if given, is called when a call is compiled, with Numba's types in place of the
@@ -103,14 +104,14 @@ def _in_loops(check: Callable[..., None] | None = None) -> Callable[[Query], Que
                 check(*given, **named)
             return function
 
-        # Python calls `refuse`. When a compiled function first uses the result, Numba is told to
-        # compile what `choose` returns in place of `refuse`.
+        # Python calls `refuse`. The first compiled function that uses the result activates Numba,
+        # which then compiles calls of `refuse` as calls of what `choose` returns.
         return Deferred(refuse, lambda refuse: refuse)  # type: ignore[return-value]
 
     return register
 
 
-def _check_lists(arrays, origin, direction, t_min, t_max, t, prim_id):
+def _check_outputs(arrays, origin, direction, t_min, t_max, t, prim_id):
     """Raise a TypingError unless `t` and `prim_id` are types of arrays that `first_hits` can fill.
 
     Each argument is the Numba type of the argument of `first_hits` with this name. The first five
@@ -122,7 +123,7 @@ def _check_lists(arrays, origin, direction, t_min, t_max, t, prim_id):
             raise errors.TypingError(f"{name} must be a contiguous, writable array of {dtype}")
 
 
-@_in_loops()
+@_for_compiled_code()
 def closest_hit(
     arrays: Any, origin: Any, direction: Any, t_min: float = 0.0, t_max: float = INF
 ) -> tuple[float, int, float, float, bool]:
@@ -157,7 +158,7 @@ def closest_hit(
     return _cast(arrays, _ray(origin, direction, t_min, t_max))  # type: ignore[no-any-return]
 
 
-@_in_loops()
+@_for_compiled_code()
 def any_hit(
     arrays: Any, origin: Any, direction: Any, t_min: float = 0.0, t_max: float = INF
 ) -> bool:
@@ -182,7 +183,7 @@ def any_hit(
     return _is_hit(arrays, _ray(origin, direction, t_min, t_max))  # type: ignore[no-any-return]
 
 
-@_in_loops(_check_lists)
+@_for_compiled_code(_check_outputs)
 def first_hits(
     arrays: Any, origin: Any, direction: Any, t_min: float, t_max: float, t: Any, prim_id: Any
 ) -> int:
@@ -216,10 +217,10 @@ def first_hits(
     >>> t[:count], prim_id[:count]
     (array([2.]), array([0], dtype=int32))
     """
-    return _rank(arrays, _ray(origin, direction, t_min, t_max), t, prim_id)  # type: ignore[no-any-return]
+    return _fill_first_hits(arrays, _ray(origin, direction, t_min, t_max), t, prim_id)  # type: ignore[no-any-return]
 
 
-@_in_loops()
+@_for_compiled_code()
 def visit_hits(
     arrays: Any, origin: Any, direction: Any, t_min: float, t_max: float, visit: Any, data: Any
 ) -> bool:
@@ -261,7 +262,7 @@ def visit_hits(
     return _visit(arrays, _ray(origin, direction, t_min, t_max), visit, data)  # type: ignore[no-any-return]
 
 
-@_in_loops()
+@_for_compiled_code()
 def closest_point(
     arrays: Any, point: Any, max_distance: float = INF
 ) -> tuple[float, int, float, float]:
@@ -292,7 +293,7 @@ def closest_point(
     >>> nearest(tree.arrays, (1.0, 1.0, 2.0)), nearest(tree.arrays, (1.0, 1.0, 9.0))
     ((2.0, 0, 0.25, 0.25), (inf, -1, nan, nan))
     """
-    return _approach(arrays, _floats(point), float(max_distance))  # type: ignore[no-any-return]
+    return _closest_point(arrays, _floats(point), float(max_distance))  # type: ignore[no-any-return]
 
 
 @entry
@@ -316,7 +317,7 @@ def _is_hit(arrays, ray):
 
 
 @entry
-def _rank(arrays, ray, t, prim_id):
+def _fill_first_hits(arrays, ray, t, prim_id):
     """Fill t and prim_id with the nearest hits of a ray, sorted by t; return their number."""
     # `ray` is (origin, direction, t_min, t_max). Both arrays have room for `capacity` hits.
     capacity = np.int64(min(len(t), len(prim_id)))
@@ -324,7 +325,7 @@ def _rank(arrays, ray, t, prim_id):
         return np.int64(0)
     memory = stack_memory(BYTES)
     # -memory & 63 bytes round the address up to a multiple of 64. `counts` has the number of hits.
-    counts = pointer_to(memory + (-memory & 63) + GOAL, np.int64(0))
+    counts = pointer_to(memory + (-memory & 63) + OUTPUT, np.int64(0))
     poke(counts, 0, 0)
     nearest = NearestHits(pointer(t), pointer(prim_id), counts)
     # In the order of fields: the closest hits, not any one; no side is culled; all hits at shared
@@ -343,7 +344,7 @@ def _visit(arrays, ray, visit, data):
         return False
     memory = stack_memory(BYTES)
     # -memory & 63 bytes round the address up to a multiple of 64.
-    output = memory + (-memory & 63) + GOAL
+    output = memory + (-memory & 63) + OUTPUT
     counts = pointer_to(output, np.int64(0))
     poke(counts, 0, 0)
     # The count of accepted hits, 0 or 1, and the t and prim_id of this hit are stored 8 bytes
@@ -356,7 +357,7 @@ def _visit(arrays, ray, visit, data):
 
 
 @entry
-def _approach(arrays, point, limit):
+def _closest_point(arrays, point, limit):
     """Return (distance, prim_id, u, v) of the closest point; inf, -1, NaN, NaN beyond `limit`."""
     if len(arrays.nodes.data) == 0:
         return INF, np.int64(-1), np.nan, np.nan
@@ -383,11 +384,11 @@ def _ray(origin, direction, t_min, t_max):
 
 @warms("kernels")
 def _warm() -> None:
-    """Compile the kernels that users' loops call, by asking about a tree of one triangle."""
+    """Compile the kernels that users' loops call, by calling them on a tree of one triangle."""
     points, faces = kernel_input(np.eye(3)), np.arange(3, dtype=np.int32).reshape(1, 3)
     arrays, _ = build(Triangles(points, kernel_input(faces)), "medium", 1, None)
     ray = (1.0, 1.0, 1.0), (-1.0, -1.0, -1.0), 0.0, INF
     _cast(arrays, ray)
     _is_hit(arrays, ray)
-    _approach(arrays, ray[0], INF)
-    _rank(arrays, ray, np.empty(1), np.empty(1, np.int32))
+    _closest_point(arrays, ray[0], INF)
+    _fill_first_hits(arrays, ray, np.empty(1), np.empty(1, np.int32))

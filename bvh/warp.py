@@ -1,11 +1,11 @@
 """Queries for kernels of NVIDIA Warp: functions to call inside your own, and trees on devices.
 
 For a lidar in a simulator, ambient occlusion, or any kernel whose next query depends on the last.
-They take the `target` of a `DeviceBVH` or `DeviceScene`, which `BVH.to` and `Scene.to` return, and
-give for one ray or point what those give for many, bit for bit, where `state` is 0. Where it is 1
-the device has not decided, which is rare, and the other results are meaningless; `DeviceBVH` then
-uses the CPU. `any_hit` returns False then. A ray or point near more than 32 triangles that it may
-meet first, such as those around one vertex, is undecided.
+The functions take the `target` of a `DeviceBVH` or `DeviceScene`, which `BVH.to` and `Scene.to`
+return. If the `state` of a result is 0, it is that of the tree's own query, bit for bit. If it is
+1, the device has not decided, which is rare, and the other fields are meaningless; the tree's query
+would use the CPU. `any_hit` has no state, and returns False where it is undecided. A ray or point
+near more than 32 triangles that it may meet first, such as those around one vertex, is undecided.
 
 Products and sums must not be fused: set ``fuse_fp`` to False for the module of a kernel that calls
 them, as in the example; otherwise `state` is always 2. They have no adjoints: set
@@ -65,7 +65,7 @@ __all__ = [
 ]  # fmt: skip
 __dir__ = __all__.copy
 
-# Candidates of a ray or point: with more it is undecided.
+# Most candidates of a ray or point; one that has more is undecided.
 CAPACITY = 32
 
 
@@ -80,7 +80,7 @@ class Hit:
     leaf: wp.int32  # the leaf of a scene, 0 in a single tree
     front: wp.int32  # 1 if the ray comes from the side of the normal, else 0
     count: wp.int32  # hits of `count_hits`; for `any_hit` 1 or 0
-    # 0: decided. 1: undecided; 2: the module fuses products and sums. The rest then means nothing.
+    # 0: decided. 1: undecided, 2: the module fuses products and sums: other fields are invalid.
     state: wp.int32
 
 
@@ -106,8 +106,8 @@ class Near:
 def _array_of(kind: Any) -> Any:
     """Return a function that turns an array in a thread's own memory into one of type `kind`.
 
-    `wp.zeros` within a kernel makes a type of its own, which no field of a struct has; arguments of
-    functions are converted.
+    In a kernel, `wp.zeros` returns an array of a type of its own, which fields of structs do not
+    take; as an argument of a function it is converted.
     """
 
     @wp.func
@@ -129,7 +129,7 @@ def _tracer(every_hit: bool) -> Any:
 
     With `every_hit` the function counts hits, otherwise it finds the closest hit or any hit.
     """
-    # All serve scenes, too (True); `measure` serves no lists (False).
+    # True: each stage serves scenes, too; False: `measure` serves no lists.
     search = search_function(LARGE_STACK, True, every_hit)
     decide = decide_function(triangle_side, exact_distance, True)
     measure = measure_function(exact_measures, True, False)
@@ -154,7 +154,7 @@ def _tracer(every_hit: bool) -> Any:
         query, rays, work, columns = RayQuery(), DeviceRays(), Work(), Columns()
         query.goal = goal
         query.once = wp.where(goal == marks.COUNT, 1, 0)
-        # All arrays have one row; the mask -1 has all bits.
+        # All arrays are for one ray; the mask -1 has all bits.
         rays.origins = _vectors(wp.zeros(shape=1, dtype=wp.vec3d))
         rays.directions = _vectors(wp.zeros(shape=1, dtype=wp.vec3d))
         rays.t_min = _reals(wp.zeros(shape=1, dtype=wp.float64))
@@ -178,7 +178,7 @@ def _tracer(every_hit: bool) -> Any:
             work.candidate_count[0] = CAPACITY
         if crowded or queue == marks.DECIDE:
             decided = decide(target, rays, query, work, columns, 0)
-            # A hit of one of too many candidates answers `any_hit`; misses of those listed do not.
+            # A hit of a listed candidate answers `any_hit`; misses of all listed ones do not.
             decided = decided and not (crowded and work.outcome[0] == marks.MISSED)
         hit.count = wp.int32(columns.counts[0])
         if goal == marks.CLOSEST and decided and work.outcome[0] != marks.MISSED:
@@ -204,7 +204,7 @@ def _tracer(every_hit: bool) -> Any:
     return trace
 
 
-_trace_one, _trace_each = _tracer(False), _tracer(True)
+_trace_first, _trace_all = _tracer(False), _tracer(True)
 
 
 @wp.func
@@ -212,7 +212,7 @@ def closest_hit(
     target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
 ):  # fmt: skip
     """Return the closest hit of a ray, a `Hit`: t, prim_id, u, v, front, leaf, state."""
-    return _trace_one(target, origin, direction, t_min, t_max, marks.CLOSEST)
+    return _trace_first(target, origin, direction, t_min, t_max, marks.CLOSEST)
 
 
 @wp.func
@@ -220,15 +220,15 @@ def any_hit(
     target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
 ):  # fmt: skip
     """Return whether a ray hits anything; False, too, if it is undecided."""
-    return _trace_one(target, origin, direction, t_min, t_max, marks.ANY).count > 0
+    return _trace_first(target, origin, direction, t_min, t_max, marks.ANY).count > 0
 
 
 @wp.func
 def count_hits(
     target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64, t_max: wp.float64
 ):  # fmt: skip
-    """Return how often a ray crosses the surface, a `Count`; at a shared edge or vertex once."""
-    hit, found = _trace_each(target, origin, direction, t_min, t_max, marks.COUNT), Count()
+    """Return how often a ray crosses the surface, as a `Count`; once at a shared edge or vertex."""
+    hit, found = _trace_all(target, origin, direction, t_min, t_max, marks.COUNT), Count()
     found.count = hit.count
     found.state = hit.state
     return found
@@ -241,7 +241,7 @@ _search_points, _decide_points = nearest_function(STACK), closest_function(neare
 def closest_point(target: Target, point: wp.vec3d, max_distance: wp.float64):
     """Return the closest point of a tree, within `max_distance`: a `Near`.
 
-    It is (1-u-v) v0 + u v1 + v v2 of the triangle `prim_id`. In a scene it is undecided.
+    It is (1-u-v) v0 + u v1 + v v2 of the triangle `prim_id`. In scenes, points are undecided.
     """
     near = Near()
     near.prim_id = -1

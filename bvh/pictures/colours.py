@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Colours of a ray's cost, from black for 0 to white for the cost of `hottest_of`, which a share of
-# at least HOT_SHARE of the costs does not exceed.
+# Colours of a ray's cost, from black for 0 to white for the cost that `hottest_of` returns, which a
+# share of at least HOT_SHARE of all costs do not exceed.
 HEAT = np.array([[0.0, 0.0, 0.05], [0.1, 0.1, 0.6], [0.7, 0.1, 0.4], [1.0, 0.6, 0.1], [1, 1, 0.9]])
 HOT_SHARE = 0.99
 
@@ -51,14 +51,14 @@ def instance_colours(ids: NDArray[np.integer]) -> Floats:
     """Return a colour for each instance id: hues of consecutive ids are a golden angle apart."""
     hue = (0.08 + 0.6180339887498949 * ids) % 1.0
     # Three saturations and values, so that close hues differ.
-    vivid = np.array([0.62, 0.85, 0.45])[ids % 3]
+    saturation = np.array([0.62, 0.85, 0.45])[ids % 3]
     value = np.array([0.98, 0.80, 0.90])[ids % 3]
     # Conversion from hue, saturation and value (Smith 1978, "Color gamut transform pairs"): a
     # component is value * (1 - saturation * part), whose part follows from its position in the hue
     # circle of length 6; red, green and blue start at 5, 3 and 1.
     position = (np.array([5.0, 3.0, 1.0]) + 6.0 * hue[..., None]) % 6.0
     part = np.clip(np.minimum(position, 4.0 - position), 0.0, 1.0)
-    return np.asarray(value[..., None] * (1.0 - vivid[..., None] * part))
+    return np.asarray(value[..., None] * (1.0 - saturation[..., None] * part))
 
 
 def face_colours(ids: NDArray[np.integer], leaf: NDArray[np.integer]) -> Floats:

@@ -54,7 +54,7 @@ def thickened(
     # Vertices: the two tips, then a ring around the start, and of a tube one around the end.
     tips = [(start - radius * along)[:, None], (end + radius * along)[:, None]]
     rings = [start[:, None] + ring, end[:, None] + ring][: 1 + is_tube]
-    # Indices of the vertices of the rings at the tips, and of the next one of each.
+    # Indices of the vertices of the ring at each tip (a ball has one ring), and of the next ones.
     corner = np.arange(sides)
     first, last = 2 + corner, 2 + corner + sides * is_tube
     first_next, last_next = np.roll(first, -1), np.roll(last, -1)
@@ -104,9 +104,9 @@ def _circles(start: Floats, end: Floats, sides: int) -> tuple[Floats, Floats]:
     # perpendicular is far from zero.
     across = np.cross(along, np.eye(3)[np.abs(along).argmin(axis=1)])
     across /= np.linalg.norm(across, axis=1, keepdims=True)
-    turns = 2.0 * np.pi * np.arange(sides)[:, None] / sides
+    angles = 2.0 * np.pi * np.arange(sides)[:, None] / sides
     other = np.cross(along, across)
-    return along, np.cos(turns) * across[:, None] + np.sin(turns) * other[:, None]
+    return along, np.cos(angles) * across[:, None] + np.sin(angles) * other[:, None]
 
 
 def _repeated(vertices: Floats, faces: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int32]]:
@@ -160,7 +160,8 @@ def drawn_source(tree: BVH, camera: Camera, threads: int | None = None) -> Rende
 def _pixel(tree: BVH, camera: Camera) -> float:
     """Return the height of a pixel in world units at the middle of a tree's bounds.
 
-    In perspective it is that at the depth of the middle, or half the diagonal if that is larger.
+    In perspective, it is measured at the depth of this middle, or at a depth of half the diagonal
+    of the bounds if that is larger, as for a camera inside of them.
     """
     # In perspective, this is the height at depth 1.
     height = 2.0 * camera.half_height / camera.height

@@ -25,7 +25,7 @@ GOLDEN = 0.6180339887498949
 # Width of the Gaussian that spreads the shifts, in samples (Ulichney 1993).
 SPREAD = 1.9
 
-# Smallest angular diameter of the lamp, in degrees, as its shadow on the ground is soft.
+# Smallest angular diameter of the lamp for shadows on the ground, which are soft, in degrees.
 SOFTNESS = 12.0
 # Share of light that the sky and the lamp give the ground.
 SKY_SHARE, LAMP_SHARE = 0.55, 0.22
@@ -95,15 +95,15 @@ class Lights:
     def _towards_sky(self, smooth: Floats, flat: Floats, cells: Ints) -> tuple[Floats, Floats]:
         """Return directions of rays to the sky, (n, rays, 3), and their lengths, (n, rays).
 
-        `smooth` and `flat` are the normals of n spots, (n, 3), on whose flat side the rays are, and
-        `cells`, (n,), choose a row of `sphere` for each.
+        `smooth` and `flat` are the normals of n spots, (n, 3), and `cells`, (n,), choose a row of
+        `sphere` for each. Rays are on the side of the flat normal.
         """
         # The sum of the normal and a point of the unit sphere is distributed like the cosine.
         rays = self.sphere[cells]
         # Axis by axis: NumPy is slow where the last axis is short and another is broadcast.
         for axis in range(3):
             rays[..., axis] += smooth[:, None, axis]
-        # With smooth normals some rays point into the face: these are mirrored.
+        # Around a smooth normal, some rays point into the face: mirror them at its plane.
         depth = np.einsum("nkj,nj->nk", rays, flat)
         spot, ray = np.divmod(np.flatnonzero(depth < 0.0), depth.shape[1])
         rays[spot, ray] -= 2.0 * depth[spot, ray, None] * flat[spot]
@@ -225,6 +225,7 @@ class Ground:
             blur = np.tan(np.radians(soft.softness) / 2) / sine**2 * above.max()
             coordinates += [shadows - blur, shadows + blur]
         points = np.concatenate(coordinates)
+        # The bounds hide some of the sky from spots within `reach` of them.
         margin = min(lights.reach, float(np.linalg.norm(bounds[1] - bounds[0])))
         near = np.stack([points.min(axis=0) - margin, points.max(axis=0) + margin])
         return cls(up, level, across, near, soft)

@@ -172,7 +172,7 @@ def check_picture_path(path: str | os.PathLike[str]) -> None:
 
 
 def check_path(file: Path, kind: str, is_supported: bool) -> None:
-    """Raise unless the format of a new file `is_supported`, and its folder exists.
+    """Raise unless a new file's format `is_supported`, its folder exists, and it is no folder.
 
     `kind` is its noun in messages, such as "picture".
     """

@@ -37,8 +37,8 @@ BOUNCED = 0.06
 class Sight:
     """Hits of the rays (height, width) of a band, and what their colours depend on.
 
-    `mask` is True for rays that hit; `seen` are their hits. `rays` counts the rays that have been
-    cast, with those to lights. Properties are computed once.
+    `mask` is True for rays that hit; `seen` are their hits. `rays` counts the rays cast so far,
+    also those to lights, which `sky`, `lamp` and `ground_light` cast.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Sight:
         self.rays += facing * (lights.rays if lights.softness else 1)
         return lights.of_lamp(self.stage.source.occluders, self.spots, self._cells)
 
-    def ground(self, ground: Ground) -> Floats:
+    def ground_light(self, ground: Ground) -> Floats:
         """Return the light at the ground for each ray that hits nothing, (n,): 1 without shadow."""
         missed, occluders = ~self.mask, self.stage.source.occluders
         starts, directions = (given[missed] for given in self._all_rays)
@@ -152,7 +152,7 @@ class Stage:
         sky = colours.sky(y / self.camera.height)
         painted = np.repeat(sky[:, None], sight.mask.shape[1], axis=1)
         if self.ground is not None:
-            painted[~sight.mask] *= sight.ground(self.ground)[:, None]
+            painted[~sight.mask] *= sight.ground_light(self.ground)[:, None]
         if sight.mask.any():
             painted[sight.mask] = self._painted(shade, sight)
         return painted
@@ -167,20 +167,20 @@ class Stage:
         if shade == "id":
             return colours.face_colours(self.ids(hits), leaf_of(hits))
         if shade == "uv":
-            return self._mapped(sight)
+            return self._uv_colours(sight)
         if shade == "normals":
             return np.asarray(sight.flat.flat * 0.5 + 0.5)
         if shade == "instance":
             painted = colours.instance_colours(sight.instances)
-            return np.asarray(painted * (0.4 + 0.6 * self._facing(sight))[:, None])
+            return np.asarray(painted * (0.4 + 0.6 * self._cosines(sight))[:, None])
         return self._lit(shade, sight)
 
-    def _facing(self, sight: Sight) -> Floats:
+    def _cosines(self, sight: Sight) -> Floats:
         """Return the cosine of the angle between normal and ray for each hit, from 0 to 1, (n,)."""
         lengths = np.linalg.norm(sight.directions, axis=1)
         return np.asarray(np.abs((sight.flat.flat * sight.directions).sum(axis=1)) / lengths)
 
-    def _mapped(self, sight: Sight) -> Floats:
+    def _uv_colours(self, sight: Sight) -> Floats:
         """Return the colours (n, 3) of hits by texture coordinates; grey for meshes without any.
 
         They are darker where the surface is at a slant to the ray.
@@ -189,7 +189,7 @@ class Stage:
         painted = np.full((len(uv), 3), 0.5)
         textured = self.surfaces.with_uv[self.surfaces.tree_of[leaf_of(sight.seen)]]
         painted[textured] = colours.texture_colours(np.nan_to_num(uv[textured]))
-        return np.asarray(painted * (0.55 + 0.45 * self._facing(sight))[:, None])
+        return np.asarray(painted * (0.55 + 0.45 * self._cosines(sight))[:, None])
 
     def _lit(self, shade: str, sight: Sight) -> Floats:
         """Return the colours (n, 3) of hits in the shades "ao", "shadow", "clay" and "material".

@@ -73,7 +73,7 @@ class Surfaces:
         largest_term = np.empty(len(leaf))
         for tree, rows in self._by_tree(leaf):
             primitives = self.trees[tree].arrays.primitives
-            matrices = np.abs(self._maps(leaf[rows]))
+            matrices = np.abs(self._matrices_of(leaf[rows]))
             largest_term[rows] = matrices[:, :, 3].max(axis=1)
             if isinstance(primitives, Triangles):
                 size = largest_of(largest_of(primitives.points[primitives.faces[prim[rows]]]))
@@ -83,7 +83,7 @@ class Surfaces:
                 largest_term[rows] += 2.0 * largest_of(origins[rows]) + largest_of(points[rows])
         smooth, raised = flat, points
         if smoothed:
-            smooth, raised = self._bent(leaf, prim, hits.u, hits.v, flat, points)
+            smooth, raised = self._smooth_surface(leaf, prim, hits.u, hits.v, flat, points)
         return Spots(points, flat, smooth, raised + ROUNDINGS * largest_term[:, None] * flat)
 
     def uv(self, hits: Hits) -> Floats:
@@ -111,7 +111,7 @@ class Surfaces:
                 colours[rows] = base_colours(material, uv, corners, prim, weights, self._images)
         return colours
 
-    def _bent(
+    def _smooth_surface(
         self, leaf: Ints, prim: Ints, u: Floats, v: Floats, flat: Floats, points: Floats
     ) -> tuple[Floats, Floats]:
         """Return smooth normals (n, 3), and points (n, 3) lifted from faces to a curved surface.
@@ -122,18 +122,18 @@ class Surfaces:
         """
         smooth, raised = flat.copy(), points.copy()
         for tree, rows in self._by_tree(leaf):
-            corner_normals, source = self._normals_of(tree), self.trees[tree]
-            if corner_normals is None:
+            found, source = self._normals_of(tree), self.trees[tree]
+            if found is None:
                 continue
-            normals, index = corner_normals
-            matrices = self._maps(leaf[rows])
-            weights, local = _weights(u[rows], v[rows]), normals[index[prim[rows]]]
-            blended = np.einsum("nkj,nk->nj", local, weights)
-            smooth[rows] = _facing(_transformed(blended[:, None], matrices), flat[rows])[:, 0]
+            normals, index = found
+            matrices = self._matrices_of(leaf[rows])
+            weights, mesh_normals = _weights(u[rows], v[rows]), normals[index[prim[rows]]]
+            blended = np.einsum("nkj,nk->nj", mesh_normals, weights)
+            smooth[rows] = _facing(_mapped_normals(blended[:, None], matrices), flat[rows])[:, 0]
             # Through each corner of the face goes a plane perpendicular to the corner's normal. A
             # point is lifted by its distance below each plane, times the weight of the corner.
-            corners = _facing(_transformed(local, matrices), flat[rows])
-            vertices = _moved(source.vertices[source.faces[prim[rows]]], matrices)
+            corners = _facing(_mapped_normals(mesh_normals, matrices), flat[rows])
+            vertices = _mapped_points(source.vertices[source.faces[prim[rows]]], matrices)
             above = np.einsum("nkj,nkj->nk", points[rows][:, None] - vertices, corners)
             heights = weights * np.maximum(-above, 0.0)
             raised[rows] += np.einsum("nkj,nk->nj", corners, heights)
@@ -143,7 +143,7 @@ class Surfaces:
         smooth[bad], raised[bad] = flat[bad], points[bad]
         return smooth, raised
 
-    def _maps(self, leaf: Ints) -> Floats:
+    def _matrices_of(self, leaf: Ints) -> Floats:
         """Return the matrices of leaves, (n, 3, 4); (1, 3, 4) if the source has a single leaf."""
         return self.matrices if len(self.matrices) == 1 else self.matrices[leaf]
 
@@ -189,7 +189,7 @@ def _weights(u: Floats, v: Floats) -> Floats:
     return np.stack([1.0 - u - v, u, v], axis=1)
 
 
-def _moved(points: Floats, matrices: Floats) -> Floats:
+def _mapped_points(points: Floats, matrices: Floats) -> Floats:
     """Return rows of points (n, k, 3), each row transformed by its own matrix, (n or 1, 3, 4)."""
     if len(points) and (matrices == np.eye(3, 4)).all():
         return points
@@ -197,7 +197,7 @@ def _moved(points: Floats, matrices: Floats) -> Floats:
     return np.asarray(transformed + matrices[:, None, :, 3])
 
 
-def _transformed(normals: Floats, matrices: Floats) -> Floats:
+def _mapped_normals(normals: Floats, matrices: Floats) -> Floats:
     """Return unit normals (n, k, 3), each row transformed by its own matrix, (n or 1, 3, 4)."""
     if len(normals) and (matrices[:, :, :3] == np.eye(3)).all():
         return unit(normals)
@@ -224,7 +224,7 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
     vertices = row_ranks(points + 0.0)  # numbers of distinct points; + 0.0 makes 0.0 of -0.0
     # The vertex of each corner, faces one after another.
     owners = vertices[faces].reshape(-1)
-    flat, angles = _faces(points, faces)
+    flat, angles = _normals_and_angles(points, faces)
     weighted = flat.repeat(3, axis=0) * angles.reshape(-1)[:, None]
     count = int(vertices.max(initial=-1)) + 1
     sums = [np.bincount(owners, weighted[:, k], count) for k in range(3)]
@@ -239,17 +239,16 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
     index = owners.copy()
     corners = np.flatnonzero(creased[owners])
     index[corners] = count + np.arange(len(corners))
-    creased_normals = unit(_around(owners[corners], flat[corners // 3], weighted[corners]))
+    creased_normals = unit(_sums_around(owners[corners], flat[corners // 3], weighted[corners]))
     return np.concatenate([means, creased_normals]), index.reshape(-1, 3)
 
 
-def _around(owners: Ints, normals: Floats, weighted: Floats) -> Floats:
+def _sums_around(owners: Ints, normals: Floats, weighted: Floats) -> Floats:
     """Return for each of n corners the sum of `weighted` over the corners without a crease to it.
 
-    These are corners at its vertex, of faces at an angle of at most CREASE to its face. `owners`,
-    (n,), are the vertices of corners, `normals`, (n, 3), the unit normals of their faces, and
-    `weighted` the normals times the angles of the corners. At vertices with more than MAX_FACES
-    faces, the sum is a corner's own row.
+    Those are at its vertex, in faces at an angle of at most CREASE to its face. `owners`, (n,), has
+    the vertex of each corner, `normals`, (n, 3), the unit normals of faces, and `weighted` these
+    times the angles of corners. At vertices of over MAX_FACES faces, the sum is the corner's row.
     """
     order = np.argsort(owners, kind="stable")
     (x, y, z), weighted = np.ascontiguousarray(normals[order].T), weighted[order]
@@ -270,7 +269,7 @@ def _around(owners: Ints, normals: Floats, weighted: Floats) -> Floats:
     return result
 
 
-def _faces(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, Floats]:
+def _normals_and_angles(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, Floats]:
     """Return the unit normals of faces, (m, 3), and the angles at their corners, (m, 3).
 
     The normal of a face without area is zero. Angles are in radians.
@@ -283,8 +282,9 @@ def _faces(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, Floats]:
         others = np.cross(edges[:, 1], edges[:, 2])
         swap = (others * others).sum(axis=1) > (normals * normals).sum(axis=1)
         normals[swap] = others[swap]
-        turns = (edges * np.roll(edges, 1, axis=1)).sum(axis=2)
-        angles = math.pi - np.arccos(np.clip(turns, -1.0, 1.0))
+        # From one edge to the next, the direction turns by pi minus the angle between them.
+        cosines = (edges * np.roll(edges, 1, axis=1)).sum(axis=2)
+        angles = math.pi - np.arccos(np.clip(cosines, -1.0, 1.0))
     return unit(normals), angles
 
 

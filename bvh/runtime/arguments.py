@@ -49,7 +49,7 @@ def grouped(count: Any) -> str:
 def number_of(count: Any, plural: str, form: str = "") -> str:
     """Return a number and its noun, such as "1 ray" or "2 rays".
 
-    The noun is the first word of `plural`. `form` is a format specification; "," is as `grouped`.
+    The noun is the first word of `plural`. `form` is a format specification; for "," see `grouped`.
     """
     number = grouped(count) if form == "," else format(count, form)
     if number != "1":
@@ -134,8 +134,8 @@ def unchanging(
 ) -> NDArray[Any]:
     """Return `array` read-only and in C order, as numbers that no caller can change later.
 
-    `given` is the argument from which the array was made. The array is copied, by a function that
-    keeps its type, unless it is new, or read-only together with the memory that it views.
+    `given` is the argument from which the array was made. Unless the array is new, or nothing can
+    change its memory, it is copied by `copied`, which keeps its type.
     """
     # Arrays made from lists, or of another type, are new. A read-only view may change: by another
     # view, or in a file by another process. Kernels would then follow unchecked indices of faces.
@@ -151,7 +151,8 @@ def unchanging(
 def _is_constant(array: NDArray[Any]) -> bool:
     """Return whether nothing can change the numbers of an array.
 
-    That is, it and all arrays that it views are read-only, down to one that only it refers to.
+    That is, it is read-only, and its memory belongs to `bytes`, to an array to which only the view
+    refers, or to one that is read-only, too.
     """
     if array.flags.writeable or array.flags.owndata:
         return not array.flags.writeable
@@ -185,10 +186,10 @@ def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int3
         hint = "; BVH.from_mesh takes quads and polygons" if array.shape[1:] == (4,) else ""
         raise ValueError(f"{name} must have shape (m, 3), got {array.shape}{hint}")
     _limit(name, len(array), MAX_PRIMITIVES)
-    # As unsigned numbers of 4 bytes or more, negative ones are larger than all counts.
+    # Read as unsigned numbers of 4 bytes or more, negative ones are larger than all counts.
     is_short = array.itemsize < 4
-    numbers = array if is_short else array.view(array.dtype.str.replace("i", "u"))
-    if int(numbers.max()) >= vertex_count or (is_short and int(array.min()) < 0):
+    indices = array if is_short else array.view(array.dtype.str.replace("i", "u"))
+    if int(indices.max()) >= vertex_count or (is_short and int(array.min()) < 0):
         bad = np.flatnonzero(((array < 0) | (array >= vertex_count)).any(axis=1))[0]
         raise ValueError(
             f"{name} must index the {vertex_count} vertices, got {array[bad].tolist()} in row {bad}"

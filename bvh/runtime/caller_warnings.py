@@ -36,8 +36,8 @@ def warn_caller(message: str) -> None:
 
 
 def warn_if_empty(tree: Any, kind: str = "triangles") -> None:
-    """Warn the caller who has built a tree, or parts, without valid primitives, called `kind`."""
-    # Bounds of nothing are NaN.
+    """Warn the caller if a new tree, or parts, has no valid primitives; `kind` is their noun."""
+    # Without valid primitives, bounds are NaN.
     if np.isnan(tree.bounds).any():
         why = f"of {number_of(len(tree), kind)} none is valid" if len(tree) else f"it has no {kind}"
         warn_caller(f"{tree!r} will find nothing: {why}")

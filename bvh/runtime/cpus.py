@@ -17,7 +17,7 @@ ALL_CPUS = -1
 
 
 class _ThreadsOfTask(threading.local):
-    """The default number of threads in a task of Dask, in whose thread it is set; else 0."""
+    """The default number of threads that `task_threads` has set for this thread; 0 if none."""
 
     threads = 0
 
@@ -28,10 +28,10 @@ _task = _ThreadsOfTask()
 def default_threads() -> int:
     """Return the number of threads where none is given.
 
-    Inside `task_threads`, its number; elsewhere BVH_NUM_THREADS, if it is set; otherwise the lower
-    one of two: the CPUs of the process's affinity, and the CPUs for which its control group (cgroup
-    v2) has time. The variable and the quota are read when they are first needed; a ValueError is
-    raised if the variable is not a number from 1 to `MOST`.
+    Inside `task_threads`, its number; elsewhere BVH_NUM_THREADS, if it is set; otherwise the number
+    of CPUs of the process's affinity, or the CPU quota of its control group (cgroup v2) if that is
+    lower. The variable and the quota are read when they are first needed; a ValueError is raised if
+    the variable is not a number from 1 to `MOST`.
     """
     if _task.threads:
         return _task.threads
@@ -64,7 +64,7 @@ def task_threads(count: int) -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def settings() -> tuple[int, int]:
-    """Return (BVH_NUM_THREADS, or 0 if it is not set; how many CPUs this process has time for)."""
+    """Return (BVH_NUM_THREADS, 0 if it is not set; the CPU quota of this process, at least 1)."""
     given = os.environ.get("BVH_NUM_THREADS", "").strip()
     if given and not (given.isdecimal() and len(given) < 10 and 1 <= int(given) <= MOST):
         raise ValueError(f"BVH_NUM_THREADS must be a number from 1 to {MOST}, got {given[:99]!r}")
@@ -72,13 +72,13 @@ def settings() -> tuple[int, int]:
 
 
 def cpu_quota(membership: Path, mount: Path) -> int:
-    """Return how many CPUs this process's control group has time for; `UNLIMITED` without a limit.
+    """Return the CPU quota of this process's control group, or `UNLIMITED` if it has none.
 
-    The number is rounded up. `membership` is the file that names the group, as /proc/self/cgroup,
-    and `mount` the folder of all groups, as /sys/fs/cgroup.
+    It is a number of CPUs, rounded up. `membership` is the file that names the group, as
+    /proc/self/cgroup, and `mount` the folder of all groups, as /sys/fs/cgroup.
     """
-    # The group and each one above it may limit: by a file cpu.max with a quota and a period, both
-    # in microseconds, or "max" as the quota.
+    # The group and each one above it may have a limit, in a file cpu.max: a quota and a period, in
+    # microseconds. The quota "max" is no limit.
     least, group = UNLIMITED, _group_of(membership, mount)
     while group == mount or mount in group.parents:
         try:

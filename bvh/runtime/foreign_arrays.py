@@ -1,7 +1,7 @@
 """Arrays of other libraries: detection, conversion, and queries of them.
 
-Queries of lazy ones, such as Dask's, and of those of other libraries, such as PyTorch's and JAX's,
-are answered by upper folders, which are enrolled for them (see `registry`).
+Queries of lazy arrays, such as Dask's, and of arrays such as PyTorch's and JAX's are answered by
+functions of upper folders, which are enrolled for them (see `registry`).
 """
 
 import sys
@@ -16,7 +16,7 @@ from bvh.runtime.registry import enrolled
 
 Result = TypeVar("Result")
 
-# Common types, checked first because it is cheaper than an attribute lookup.
+# Common types. A look into this set is cheaper than the look-up of an attribute.
 ORDINARY = frozenset(
     [np.ndarray, float, int, bool, list, tuple, str, type(None), np.float64, np.int64]
 )
@@ -52,14 +52,13 @@ def _is_other(value: object) -> bool:
     return is_array and not isinstance(value, OURS)
 
 
-def foreign_answer(query: Callable[..., Result], names: Mapping[str, object]) -> Result:
+def foreign_answer(query: Callable[..., Result], values: Mapping[str, object]) -> Result:
     """Return the result of a query (a function or method) as arrays of its arguments' library.
 
-    `names` has the values of the query's parameters by their names, and may have other names, such
-    as `locals()` has. At least one value is an array of another library, or a lazy one; a TypeError
-    is raised if there are both.
+    `values` has the query's arguments by name, and may have more, as `locals()` has. At least one
+    argument is an array of another library, or a lazy one; both raise a TypeError.
     """
-    given = {name: names[name] for name in signature(query).parameters}
+    given = {name: values[name] for name in signature(query).parameters}
     lazy = [name for name, value in given.items() if is_lazy(value)]
     others = [name for name, value in given.items() if is_other(value)]
     if lazy and others:

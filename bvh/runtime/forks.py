@@ -21,9 +21,9 @@ POLL_SECONDS = 0.05
 
 # Owner of a re-entrant lock for the import of Numba, which two threads cannot import together.
 activation: Any = SimpleNamespace(_lock=threading.RLock())
-# Owners of the locks that forks take: `activation`, and those of Numba and llvmlite after their
-# import. In the order in which threads take them: a user's function, which is compiled with Numba's
-# lock, may contain a kernel that activates this package.
+# Owners of the locks that forks take, as a child may replace their `_lock`: `activation`, and after
+# their import those of Numba and llvmlite. In the order in which threads take the locks: a user's
+# function, which is compiled with Numba's lock, may contain a kernel that activates this package.
 _holders: list[Any] = [activation]
 
 
@@ -124,7 +124,8 @@ if hasattr(os, "register_at_fork"):
 class ForkSafeLock:
     """A re-entrant lock that a forked child finds free, whichever thread of the parent has it.
 
-    It is used as ``with guard.lock:``, so that the forking thread releases what it acquired.
+    Use it as ``with guard.lock:``. The end of the block then releases the lock that was acquired,
+    also in a child that was forked inside the block and has a new one.
     """
 
     def __init__(self) -> None:

@@ -79,7 +79,7 @@ def called_by_address(function: Function) -> Dispatcher:
 
 
 def _operation(function: Callable[..., Operation], literal: bool) -> Any:
-    """Return a deferred Numba intrinsic; if `literal`, types of constant arguments have values.
+    """Return a deferred Numba intrinsic; if `literal`, types of constants have their values.
 
     `function` returns (signature, codegen) for types of arguments.
     """
@@ -216,11 +216,11 @@ def families() -> list[list[str]]:
 
     Families are groups of modules whose kernels share most of their helpers.
     """
-    homes: dict[str, list[str]] = {}
+    parts_of: dict[str, list[str]] = {}
     for name, recipe in all_recipes().items():
-        homes.setdefault(recipe.__module__, []).append(name)
+        parts_of.setdefault(recipe.__module__, []).append(name)
     modules = enrolled("modules of kernels")
-    return [[name for module in family for name in homes[module]] for family in modules]
+    return [[name for module in family for name in parts_of[module]] for family in modules]
 
 
 def warmup(progress: Callable[[str, int, int], object] | ProgressLike | None = None) -> None:
@@ -230,7 +230,7 @@ def warmup(progress: Callable[[str, int, int], object] | ProgressLike | None = N
     ----------
     progress : callable, bool or bar of tqdm, optional
         Called as progress(part, done, total) before each part, and after the last with an empty
-        `part`. True shows a bar, of rich or tqdm; of tqdm, a bar or the class will do, too.
+        `part`. True shows a bar of rich or tqdm; a bar of tqdm, or its class, is also accepted.
 
     Examples
     --------
@@ -244,7 +244,7 @@ def warmup(progress: Callable[[str, int, int], object] | ProgressLike | None = N
     with heard(progress) as callback:  # type: ignore[arg-type]
 
         def report(part: str, done: int) -> None:
-            # A function of the user is also given the name of the part, a bar is not.
+            # A user's function takes the name of the part, too; the callback of a bar does not.
             if callback is not None:
                 name = (part,) if callback is progress else ()
                 callback(*name, done, len(parts))  # type: ignore[call-arg]

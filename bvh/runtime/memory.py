@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Scratch = TypeVar("Scratch")
 
 # Size in bytes from which an array has a map of its own (see `new_bytes`). The system clears pages
-# of a new map, but not memory that is used again: for smaller arrays that would slow down builds.
+# of a new map, but not memory that is used again: maps of smaller arrays would slow down builds.
 LARGE = 1 << 23
 _CAN_MAP = hasattr(mmap, "MAP_PRIVATE") and hasattr(mmap, "MAP_ANONYMOUS")
 
@@ -33,10 +33,10 @@ def new_bytes(size: int) -> NDArray[np.uint8]:
 
 
 def reused(array: NDArray[Any], count: int, dtype: Any) -> NDArray[Any]:
-    """Return what `aligned` does, in the memory of `array` if possible, whose numbers are lost.
+    """Return an array as `aligned` does, in the memory of `array` if that can be used again.
 
-    That is, if `new_bytes` mapped the memory, and it is large enough. The pages of what is left of
-    it go back to the system.
+    It can if `new_bytes` has mapped it, and it is large enough. Its numbers are then lost, and the
+    pages that the new array does not need go back to the system.
     """
     size, base = count * np.dtype(dtype).itemsize, array
     while isinstance(base, np.ndarray):

@@ -13,7 +13,7 @@ _homes: dict[str, tuple[str, str]] = {}
 
 
 def enrol(task: str, module: str, name: str) -> None:
-    """Register the function `name` of a module for a task, by which lower folders find it."""
+    """Register the object `name` of a module for a task, by which lower folders find it."""
     _homes[task] = module, name
 
 

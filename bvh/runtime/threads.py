@@ -32,17 +32,17 @@ Progress = Callable[[int, int], object]
 # Memory that a thread may need to start, in addition to its stack; the size of unlimited stacks.
 START_BYTES, STACK_BYTES = 1 << 20, 1 << 23
 
-# Of chunks that kernels claim: the size of the first one, how much larger those are that follow on
-# one thread, and the seconds of work that are worth a thread.
+# Of the chunks that `queue_of` does on one thread: the size of the first one, and how many times as
+# large the next ones are. Then the seconds of work that are worth a thread.
 FIRST_CHUNK, GROWTH, THREAD_SECONDS = 2, 32, 2e-4
-# The calling thread claims twice as many chunks at a time if the last took less, in seconds, half
-# as many otherwise.
+# If the chunks that it has claimed took less than this, in seconds, the calling thread claims twice
+# as many at a time, otherwise half as many.
 CLAIMED_SECONDS = 5e-3
 
 # Numbers that a thread copies at a time.
 NUMBERS_AT_ONCE = 1 << 17
 
-# How often a waiting thread reports: progress and Ctrl-C seem immediate.
+# Seconds between reports of a waiting thread, so few that progress and Ctrl-C seem immediate.
 POLL_SECONDS = 0.05
 
 _lock = threading.Lock()
@@ -222,7 +222,7 @@ def watch(
     def stop() -> None:
         cancel[0] = 1
 
-    # Without helpers, this thread makes the calls; so does a helper, which waits for no others.
+    # Without helpers, this thread makes the calls. So does a helper: none waits for another one.
     is_helper = isinstance(threading.current_thread(), _Helper)
 
     def wait(jobs: list[Job], check: Callable[[], None]) -> None:
@@ -242,16 +242,16 @@ def watch(
 
 @lru_cache(maxsize=16)
 def _chunks(count: int, size: int, threads: int, least: int) -> list[tuple[int, int]]:
-    """Return chunks (start, stop) of 0..count: of `size`, or unless `least` is 0, ever smaller.
+    """Return chunks (start, stop) that cover 0..count; the list is cached, and may not be changed.
 
-    The list is cached: it may not be changed.
+    Chunks have `size` items; if `least` is not 0, their sizes fall from at most `size` to `least`.
     """
     chunks, start = [], 0
     while start < count:
         # Half of what is left, divided by the threads: few chunks, and threads end together.
-        some = min(max((count - start) // (2 * threads), least), size) if least else size
-        chunks.append((start, min(start + some, count)))
-        start += some
+        items = min(max((count - start) // (2 * threads), least), size) if least else size
+        chunks.append((start, min(start + items, count)))
+        start += items
     return chunks
 
 
@@ -304,7 +304,7 @@ def share_claimed(
     chunks, at_once = len(queue) - 2, 1
 
     def take() -> bool:
-        # Some at a time, so that Ctrl-C is noticed. For an empty tree, kernels claim nothing.
+        # Some at a time, so that Ctrl-C is noticed. A kernel may claim nothing: for an empty tree.
         nonlocal at_once
         before, began = int(queue[0]), time.perf_counter()
         claim(queue, at_once)
@@ -323,17 +323,17 @@ def share_claimed(
 def queue_of(
     count: int, size: int, least: int, work: Callable[[int, int], object], threads: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Do chunks until those left are worth a thread; return (queue of these, threads to use).
+    """Do chunks until the rest is worth two threads; return (queue of the rest, threads to use).
 
     The queue is that of `share_claimed`; it has no chunks if all work is done.
     """
-    first, some = 0, FIRST_CHUNK
+    first, items = 0, FIRST_CHUNK
     while first < count:
-        stop, began = min(first + some, count), time.perf_counter()
+        stop, began = min(first + items, count), time.perf_counter()
         work(first, stop)
         seconds = (time.perf_counter() - began) / (stop - first) * (count - stop)
         used = min(threads, int(seconds / THREAD_SECONDS))
-        first, some = stop, min(GROWTH * some, size)
+        first, items = stop, min(GROWTH * items, size)
         if used > 1:
             return _new_queue(first, count, size, used, least).copy(), used
     return np.zeros(2, np.int64), 1

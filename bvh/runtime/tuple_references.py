@@ -129,8 +129,8 @@ class Pointer(Generic[Number]):
     """The address of numbers inside kernels (see `simd.memory`), for annotations of tuples."""
 
 
-def pointers_of(kind: type) -> Callable[[Function], Function]:
-    """Return a decorator of the function that `as_pointers` compiles to for NamedTuples `kind`."""
+def makes_pointers_of(kind: type) -> Callable[[Function], Function]:
+    """Return a decorator that registers a function as `as_pointers` of NamedTuples `kind`."""
 
     def register(function: Function) -> Function:
         SPECIAL[kind] = function
@@ -144,6 +144,6 @@ def as_pointers(arrays):
     """Return a NamedTuple with pointers in place of its arrays, nested tuples included.
 
     The caller of a kernel keeps the arrays alive. Classes that need more than pointers have a
-    function of their own: see `pointers_of`.
+    function of their own: see `makes_pointers_of`.
     """
     return SPECIAL.get(arrays.instance_class, lambda arrays: all_pointers(arrays))

@@ -11,7 +11,7 @@ from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.user_calls import INTERSECT, user_call
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import pointer, shifted
-from bvh.runtime.tuple_references import Pointer, as_pointers, borrowed, pointers_of
+from bvh.runtime.tuple_references import Pointer, as_pointers, borrowed, makes_pointers_of
 from bvh.tree import rows
 from bvh.tree.face_bits import NO_BITS
 from bvh.tree.instanced import Instanced
@@ -121,7 +121,7 @@ class TreePointers(NamedTuple):
 _ids_of = inlined(lambda rows: shifted(pointer(rows), first_id(rows, np.int64(0))))
 
 
-@pointers_of(TreeArrays)
+@makes_pointers_of(TreeArrays)
 def _tree_pointers(arrays):
     """Return the `TreePointers` of `TreeArrays`: a pointer to each of the arrays."""
     return TreePointers(
@@ -144,14 +144,14 @@ def _pointers_with(row, groups, primitives):
     )  # fmt: skip
 
 
-@pointers_of(TriangleRow)
+@makes_pointers_of(TriangleRow)
 def _triangle_pointers(arrays):
     """Return the `TreePointers` of the tree of a `TriangleRow`."""
     row = rows.row_at(arrays.address)
     return pointers_at(row, Triangles(rows.points(row), rows.faces(row)))
 
 
-@pointers_of(CompactRow)
+@makes_pointers_of(CompactRow)
 def _compact_pointers(arrays):
     """Return the `TreePointers` of the tree of a `CompactRow`, with groups of int16."""
     row = rows.row_at(arrays.address)
@@ -169,17 +169,17 @@ def _shape_pointers(kind: type) -> Callable[..., object]:
 
 
 for shape in SHAPES:
-    pointers_of(shape.row)(_shape_pointers(shape.arrays))
+    makes_pointers_of(shape.row)(_shape_pointers(shape.arrays))
 
 
-@pointers_of(CustomRow)
+@makes_pointers_of(CustomRow)
 def _custom_pointers(arrays):
     """Return the `TreePointers` of the tree of a `CustomRow`, whose data counts no references."""
     row = rows.row_at(arrays.address)
     return pointers_at(row, Custom(rows.points(row), arrays.intersect, borrowed(arrays.data)))
 
 
-@pointers_of(SceneRow)
+@makes_pointers_of(SceneRow)
 def _scene_pointers(arrays):
     """Return the `TreePointers` of the TLAS of a `SceneRow`."""
     # part(row, i, number) is the pointer to array i of the primitives, of numbers of this type.

@@ -16,7 +16,7 @@ from bvh.runtime.calls.user_calls import call_intersect
 from bvh.runtime.compiler.lazy_modules import types
 from bvh.runtime.jit import by_type, inlined
 from bvh.runtime.simd import pointer
-from bvh.runtime.tuple_references import borrowed, pointers_of
+from bvh.runtime.tuple_references import borrowed, makes_pointers_of
 from bvh.tree import instanced
 from bvh.tree.instanced import Instanced
 from bvh.tree.rows import TRIANGLES
@@ -46,7 +46,7 @@ class Custom(NamedTuple):
 Primitives = Triangles | Boxes | Obbs | Spheres | Capsules | Custom
 
 
-@pointers_of(Custom)
+@makes_pointers_of(Custom)
 def _custom_pointers(arrays):
     """Return a `Custom` with a pointer to its boxes, and with data that counts no references."""
     return Custom(pointer(arrays.points), arrays.intersect, borrowed(arrays.data))

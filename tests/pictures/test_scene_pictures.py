@@ -197,7 +197,7 @@ def test_smooth_normals_of_the_mesh(rng: np.random.Generator) -> None:
         corners = scene.flattened()[0][leaf * len(mesh.vertices) :][mesh.faces]
         crossed = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
         flat = crossed / np.linalg.norm(crossed, axis=1, keepdims=True)
-        smooth = surfaces._bent(leaves, faces, third, third, flat, points)[0]
+        smooth = surfaces._smooth_surface(leaves, faces, third, third, flat, points)[0]
         inverse = np.linalg.inv(scene[leaf].transform[:3, :3])
         truth = wanted[mesh.faces].mean(axis=1) @ inverse
         truth /= np.linalg.norm(truth, axis=1, keepdims=True)

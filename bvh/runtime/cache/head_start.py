@@ -35,7 +35,7 @@ def compile_meanwhile(name: str, work: Callable[[], None]) -> None:
     # A fork is the fastest to start, and is safe in a process that has no other threads yet.
     can_fork = sys.platform == "linux" and active_count() == 1
     context: Any = get_context("fork" if can_fork else "spawn")
-    process = context.Process(target=_undisturbed, args=(work,), daemon=True)
+    process = context.Process(target=_call_silently, args=(work,), daemon=True)
     process.start()
     _compiling[name] = process
 
@@ -60,9 +60,9 @@ def _is_compiled(name: str, setting: str) -> bool:
     return any(cache_roots(setting)[0].glob(f"*/{name}.*"))
 
 
-def _undisturbed(work: Callable[[], None]) -> None:
-    """Call work() without output, and without an end by Ctrl-C, which is for the other process."""
+def _call_silently(work: Callable[[], None]) -> None:
+    """Call work() without output, and ignore Ctrl-C, which is for the process that started this."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What fails here is tried again by the other process, which prints errors and warnings.
+    # What fails here is tried again by that process, which prints errors and warnings.
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     work()

@@ -10,7 +10,7 @@ from typing import Any
 
 from bvh.runtime.cache.kernel_folders import KernelFolder
 
-# How long a folder is taken to have no new helpers.
+# Seconds after which a folder is read again for new helpers.
 POLL_SECONDS = 0.05
 
 # Prefix of names of files of helpers, and the number of new helpers that are written to one file.
@@ -54,14 +54,14 @@ class HelperFiles:
     """
 
     def __init__(self) -> None:
-        """Begin without records, and without a folder of files: see `search`."""
+        """Begin without records, and without a folder of files: see `use_folder`."""
         self._records: dict[str, Any] = {}  # of files that were read, by the helper's key
         self._new: dict[str, Any] = {}  # to be stored
         self._names: set[str] = set()  # of files that were read
         self._folder: KernelFolder | None = None
         self._read_at = 0.0  # when the folder was last read
 
-    def search(self, folder: KernelFolder | None) -> None:
+    def use_folder(self, folder: KernelFolder | None) -> None:
         """Find and store records in a folder from now on; None for no folder."""
         self._folder, self._read_at = folder, 0.0
 

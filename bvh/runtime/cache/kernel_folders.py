@@ -2,7 +2,7 @@
 
 A kernel is code that will run, so it is loaded only from a file and a folder that nobody but the
 user or root can write to. A folder is opened once and used by its descriptor, so that it stays the
-same if its name is given to another. Owner and mode are checked on what is open: those of the
+same if another one gets its name. Owner and mode are checked on what is open: those of the
 folder and of its parent when they are opened, those of the folder and the file whenever a kernel is
 loaded. Windows has neither descriptors of folders nor such modes; there a folder is used by its
 absolute path.
@@ -66,7 +66,7 @@ class KernelFolder:
     def _above(self) -> Iterator[int]:
         """Yield a descriptor of the parent folder; raise `Untrusted` if others can change it."""
         root = self.path.parent
-        # Without NO_LINK if the parent may be a link; whose link that is, is checked below.
+        # Without NO_LINK if the parent may be a link; the owner of the link is checked below.
         above = os.open(root, FOLDER | PLAIN & ~(NO_LINK if self._link else 0))
         try:
             self._require_trusted(os.fstat(above), root)

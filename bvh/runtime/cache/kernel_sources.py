@@ -46,6 +46,7 @@ def kernel_sources(package: Path, names: Sequence[str] = ()) -> dict[str, bytes]
         with open(path, "rb") as file:
             content = file.read()
             if listed or name.partition("/")[0] in KERNEL_FOLDERS or _COMPILES.search(content):
+                # Files from the future, by the clock of another machine, do not count as edited.
                 if IMPORTED < os.fstat(file.fileno()).st_mtime <= time.time():
                     return {}
                 sources[name] = content

@@ -41,9 +41,9 @@ NOT_IMPLEMENTED, RAISE, INT64, DOUBLE, TRUE, FALSE, TRUE8, FALSE8, BYTE, BOOL = 
 
 # Flags of an array that is in C order and aligned.
 PLAIN = 0x101
-# Mask of the word of a dtype that has its kind, character, byte order, flags and number: it omits
-# the flags.
-DTYPE = np.int64(~0xFF000000)
+# Mask that omits the flags from the word of a dtype that has its kind, character, byte order, flags
+# and number.
+DTYPE_MASK = np.int64(~0xFF000000)
 
 
 @inlined
@@ -51,7 +51,7 @@ def _read_array(memory, obj, dtype, axes, kernel_words, at):
     """Write the address and shape of an array to kernel_words[at:]; return whether it fits.
 
     The object at the address `obj` must be an array in C order, aligned, with `axes` axes and a
-    dtype whose word is `dtype` (see DTYPE). `memory` is that of `invoke`.
+    dtype whose word is `dtype` (see DTYPE_MASK). `memory` is that of `invoke`.
     """
     # After its head, of memory[HEAD] bytes, an array has, at bytes: 0 data, 8 number of axes, 16
     # shape, 24 strides, 40 dtype, 48 flags; a dtype has at byte 8 its word.
@@ -61,7 +61,7 @@ def _read_array(memory, obj, dtype, axes, kernel_words, at):
         return False
     if peek(pointer_to(content + 8, I4), 0) != axes or word_at(content + 48) & PLAIN != PLAIN:
         return False
-    found = word_at(word_at(content + 40) + peek(memory, calls.HEAD) + 8) & DTYPE
+    found = word_at(word_at(content + 40) + peek(memory, calls.HEAD) + 8) & DTYPE_MASK
     # A kernel of bytes also takes truths.
     as_bytes = found == peek(memory, BOOL) and dtype == peek(memory, BYTE)
     if found != dtype and not as_bytes:
@@ -96,8 +96,8 @@ def _read_number(memory, obj, operation, expected, size):
         return true or false, np.int64(true)
     if operation == words.SCALAR and kind == expected:
         # The bytes that follow a scalar of fewer than 8 may be of something else.
-        valid = (np.int64(1) << 8 * size) - 1 if size < 8 else np.int64(-1)
-        return True, word_at(content) & valid
+        mask = (np.int64(1) << 8 * size) - 1 if size < 8 else np.int64(-1)
+        return True, word_at(content) & mask
     return False, np.int64(0)
 
 
@@ -212,8 +212,8 @@ def invoke(owner, given, count, names):
     return _returned(memory, address)
 
 
-def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Call | None:
-    """Return a built-in function that calls a kernel, or None.
+def called_from_python(target: Specialisation, arguments: tuple[Any, ...]) -> Call | None:
+    """Return a built-in function that calls the kernel `target`, or None.
 
     The function takes arguments of the structure of `arguments`, and returns NotImplemented for
     others. None for too many arguments, for results other than int64, float64 and bool, and where
@@ -221,21 +221,21 @@ def called_from_python(kernel: Specialisation, arguments: tuple[Any, ...]) -> Ca
     """
     # The first step is that of the tuple of all arguments.
     (_, _, count), *program = words.program_of(arguments)
-    begin = words.RESULTS + len(kernel.results)
+    begin = words.RESULTS + len(target.results)
     # At least as many words as the arguments take.
     size = begin + sum(1 + number for operation, _, number in program if operation != words.TUPLE)
-    can_read, can_return = calls.known_types()[0] != 0, set(kernel.results) <= words.TYPES.keys()
+    can_read, can_return = calls.known_types()[0] != 0, set(target.results) <= words.TYPES.keys()
     tuples = sum(operation == words.TUPLE for operation, *_ in program)
     if not (can_read and can_return) or size > MOST_WORDS or tuples >= MOST_TUPLES:
         return None
     steps = np.array([(step, _operand(like), number) for step, like, number in program], np.int64)
-    kinds = np.array([words.TYPES[result] for result in kernel.results], np.int64)
+    kinds = np.array([words.TYPES[result] for result in target.results], np.int64)
     # In the order of KERNEL to BOOL. The last item is not read, but kept alive.
     contents = (
-        kernel.address, steps.ctypes.data, len(program), count, begin, kinds.ctypes.data,
-        int(kernel.in_tuple), NotImplemented, words.raise_error, np.int64, np.float64, True, False,
+        target.address, steps.ctypes.data, len(program), count, begin, kinds.ctypes.data,
+        int(target.in_tuple), NotImplemented, words.raise_error, np.int64, np.float64, True, False,
         np.True_, np.False_, _operand(np.dtype(np.uint8)), _operand(np.dtype(np.bool_)),
-        (kernel, program, steps, kinds),
+        (target, program, steps, kinds),
     )  # fmt: skip
     return calls.new_function(invoke, "kernel(*arguments)\n--\n\n", contents)
 
@@ -244,5 +244,5 @@ def _operand(like: object) -> int:
     """Return what a step compares with: of a dtype its word, of other objects their address."""
     if not isinstance(like, np.dtype):
         return id(like)
-    # After the head: 8 bytes for the type of its scalars, then the word (see DTYPE).
-    return ctypes.c_int64.from_address(id(like) + calls.OFFSETS[0] + 8).value & int(DTYPE)
+    # After the head: 8 bytes for the type of its scalars, then the word (see DTYPE_MASK).
+    return ctypes.c_int64.from_address(id(like) + calls.OFFSETS[0] + 8).value & int(DTYPE_MASK)

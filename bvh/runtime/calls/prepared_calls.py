@@ -1,11 +1,11 @@
 """Calls of one kernel again and again for single rays and points, with arguments prepared as words.
 
 To take apart the twenty arrays of such a call (see `invocation`) would take longer than the ray. So
-the words of all arguments are written once: those of the first, the row of a tree, with the
-address of the kernel (`PreparedKernel`, one for each tree), those of the others, the memory of
-a thread (`PreparedArguments`). A call combines the two: it writes its numbers, such as the ray, to
-an array of the thread's memory, copies the words of the first argument before the others, and
-calls the kernel. Results are in the thread's memory.
+the words of all arguments are written once. A `PreparedKernel`, one for each tree, has the address
+of the kernel and its first argument, such as the row of the tree. `PreparedArguments`, made for
+each thread, have the others, its memory. A call writes its numbers, such as the ray, to an array of
+that memory, copies the words of the first argument before the others, and calls the kernel. Results
+are in the thread's memory.
 """
 
 from collections.abc import Sequence

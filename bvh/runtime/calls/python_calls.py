@@ -158,7 +158,7 @@ def known_types() -> list[int]:
     These are the types float, tuple, list and ndarray, the dtype float64, and the type int. They
     are zeros if objects do not have their parts where `OFFSETS` says.
     """
-    # Without the GIL, another thread may change a list meanwhile.
+    # Without the GIL, another thread may change a list while it is read: none is recognised.
     listed = 0 if sysconfig.get_config_var("Py_GIL_DISABLED") else id(list)
     known = [id(float), id(tuple), listed, id(np.ndarray), id(np.dtype(np.float64)), id(int)]
     return known if _parts_are_as_expected() else [0] * len(known)
@@ -243,24 +243,24 @@ def read_float(memory, obj, numbers, at):
 @kernel
 def read_three(memory, obj, numbers, at):
     """Write three floats of a tuple, list or array from numbers[at] on; return False for others."""
-    # See `OFFSETS`. After its head, `part`, an array has at bytes: 0 data, 8 number of axes, 16
-    # shape, 24 strides, 40 dtype, 48 flags; a list 0 its size, 8 the address of its items.
-    kind, part, items = type_of(memory, obj), obj + peek(memory, HEAD), np.int64(0)
+    # See `OFFSETS`. From `content` on, after its head, an array has at bytes: 0 data, 8 number of
+    # axes, 16 shape, 24 strides, 40 dtype, 48 flags; a list 0 its size, 8 the address of its items.
+    kind, content, items = type_of(memory, obj), obj + peek(memory, HEAD), np.int64(0)
     if kind == peek(memory, ARRAY):
-        axes, flags = peek(pointer_to(part + 8, I4), 0), word_at(part + 48)
-        if axes != 1 or flags & ALIGNED == 0 or word_at(word_at(part + 16)) != 3:
+        axes, flags = peek(pointer_to(content + 8, I4), 0), word_at(content + 48)
+        if axes != 1 or flags & ALIGNED == 0 or word_at(word_at(content + 16)) != 3:
             return False
-        if word_at(part + 40) != peek(memory, FLOAT64):
+        if word_at(content + 40) != peek(memory, FLOAT64):
             return False
-        data, step = word_at(part), word_at(word_at(part + 24))
+        data, step = word_at(content), word_at(word_at(content + 24))
         for i in range(3):
             poke(numbers, at + i, peek(pointer_to(data + i * step, F8), 0))
         return True
     if kind == peek(memory, TUPLE):
         items = obj + peek(memory, ITEMS)
     elif kind == peek(memory, LIST):
-        items = word_at(part + 8)
-    valid = items != 0 and word_at(part) == 3
+        items = word_at(content + 8)
+    valid = items != 0 and word_at(content) == 3
     if valid:
         for i in range(3):
             valid &= read_float(memory, word_at(items + 8 * i), numbers, at + i)

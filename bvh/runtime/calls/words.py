@@ -81,6 +81,7 @@ def read(context: Context, builder: Builder, kind: Type, at: Value) -> tuple[Val
         else:
             strides = [builder.load(word(count + i)) for i in range(kind.ndim)]
             count += kind.ndim
+        # An array without axes has no strides, but `size` is in the list.
         arrayobj.populate_array(
             array, data=builder.inttoptr(builder.load(at), array.data.type), shape=shape,
             strides=strides[: kind.ndim], itemsize=size, meminfo=None,
@@ -122,7 +123,7 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
             for kind in kinds:
                 value, begin = read(context, builder, kind, begin)
                 values.append(value)
-            # Otherwise only the type of the result is used: `Entry._compiled` rejects the kernel.
+            # `Entry._compiled` rejects a kernel whose result words cannot hold, by its type alone.
             if not is_returned(result.signature.return_type):
                 return context.get_dummy_value()
             context.add_linking_libs([result.library])
@@ -181,7 +182,7 @@ def is_returned(result: Type) -> bool:
 
 
 def flat(result: Type) -> list[Type]:
-    """Return the types of the members of a result's type: of a tuple its items; of None nothing."""
+    """Return the types of a result's members: those of a tuple, a single one, or none of None."""
     if isinstance(result, types.BaseTuple):
         return list(result.types)
     return [] if isinstance(result, types.NoneType) else [result]

@@ -35,9 +35,9 @@ def target() -> cpu_levels.Target:
     chosen = cpu_levels.chosen_target()
     # The level was chosen by numpy's list of features; if Numba detects fewer, its CPU is used.
     native = cpu_levels.NATIVE
-    runs = [native, *cpu_levels.levels_of(*cpu_levels.numba_features())]
+    usable = [native, *cpu_levels.levels_of(*cpu_levels.numba_features())]
     has_generator = hasattr(codegen, "JITCPUCodegen") and hasattr(registry, "CPUTarget")
-    if _left_to_numba or not has_generator or chosen.level not in runs:
+    if _left_to_numba or not has_generator or chosen.level not in usable:
         return cpu_levels.target_of(native)
     return chosen
 
@@ -105,15 +105,15 @@ class KernelContext(cpu.CPUContext):
         return found
 
 
-def _generator(target: cpu_levels.Target) -> codegen.CPUCodegen:
-    """Return a code generator like Numba's, but for the CPU `target`."""
+def _generator(chosen: cpu_levels.Target) -> codegen.CPUCodegen:
+    """Return a code generator like Numba's, but for the CPU `chosen`."""
 
     class Generator(codegen.JITCPUCodegen):
         def _get_host_cpu_name(self) -> str:
-            return target.cpu
+            return chosen.cpu
 
         def _get_host_cpu_features(self) -> str:
-            return target.features
+            return chosen.features
 
     return Generator("bvh.exec")
 

@@ -36,7 +36,7 @@ class Level(NamedTuple):
     """A set of features that many CPUs of an architecture have."""
 
     architecture: str
-    cpu: str  # whose timings LLVM orders instructions by
+    cpu: str  # the CPU by whose timings LLVM orders instructions
     width: int  # the number of float32 lanes that suits its CPUs
     features: tuple[str, ...]
     without: tuple[str, ...] = ()  # features of that CPU beyond the level
@@ -98,8 +98,8 @@ def numpy_features() -> dict[str, bool]:
     return dict(getattr(core, "__cpu_features__", {})) if sys.maxsize > 2**32 else {}
 
 
-# LLVM's features whose names in numpy are not only in upper case. numpy has no names for some
-# others, or has them since version 2.4; CPUs that have the rest of a level have these.
+# numpy's names of LLVM's features, where upper case is not the only difference. Some others have no
+# name in numpy, or one since version 2.4; CPUs that have the rest of a level have these.
 _NUMPYS = {"sse4.1": "SSE41", "sse4.2": "SSE42", "fma": "FMA3", "sahf": "LAHF"}
 
 
@@ -141,7 +141,7 @@ def _numba_has(level: Level) -> bool:
     """Return whether the CPU of Numba's settings, or the host, has all features of a level."""
     config = numba_settings() or Settings()
     if config.features is None:
-        # Numba uses the features of the host, for which `host_levels` is checked.
+        # Numba uses the features of the host, which `target_of` has checked by `host_levels`.
         return True
     # A CPU that is set by the name of a level has the level's features, unless they are removed.
     features = parsed(config.features)

@@ -147,7 +147,7 @@ class Named(Deferred):
     """Stands for a name of a module that is imported with Numba."""
 
     def __init__(self, module: str, name: str) -> None:
-        """Stand for the attribute `name` of a module, of which the first use imports it."""
+        """Stand for the attribute `name` of a module, which is imported at the first use."""
         # As `Deferred.__init__` does, but without a Python function to take the names from.
         self.__module__, self.__name__ = module, name
         self.__qualname__ = name
@@ -156,6 +156,6 @@ class Named(Deferred):
 
 
 def names_of(module: str, names: str) -> dict[str, Named]:
-    """Return a `Named` for each name, separated by spaces, of a module imported with Numba."""
+    """Return a `Named` for each of `names`, split by spaces, of a module imported with Numba."""
     at_activation(lambda: import_module(module))
     return {name: Named(module, name) for name in names.split()}

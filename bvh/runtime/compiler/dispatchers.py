@@ -32,7 +32,7 @@ Options = dict[str, object]
 warnings.filterwarnings("ignore", ".*<lambda>", NumbaDebugInfoWarning, r".*\Wbvh\W")
 
 
-# Whether it is known which pipelines compile, and the module of the package's own ones, if these.
+# Whether it is known which pipelines compile; the module of the package's own, or None for Numba's.
 _decided = False
 _own: ModuleType | None = None
 
@@ -84,7 +84,7 @@ def _try() -> None:
 
 
 def _compiler(name: str, *state: object) -> Any:
-    """Return a compiler of Numba's arguments `state`: the package's class `name`, or Numba's."""
+    """Return the package's compiler of class `name`, or Numba's, for Numba's arguments `state`."""
     own = own_pipelines()
     return (getattr(own, name) if own else compiler.Compiler)(*state)
 
@@ -105,19 +105,19 @@ def helper(function: Function, options: Options) -> Dispatcher:
     if not isinstance(made, Dispatcher):
         # With NUMBA_DISABLE_JIT, it is the function.
         return made
-    template, compile_by_numba = made.get_call_template, made.compile
+    numbas_template, compile_by_numba = made.get_call_template, made.compile
 
-    def of_types(args, kws):
+    def template_for(args, kws):
         if own_pipelines() is None:
-            return template(args, kws)
+            return numbas_template(args, kws)
         general = tuple(types.unliteral(arg) for arg in args)
-        return template(general, {name: types.unliteral(arg) for name, arg in kws.items()})
+        return numbas_template(general, {name: types.unliteral(arg) for name, arg in kws.items()})
 
     def compile_for(signature):
         own = own_pipelines()
         return own.compile_helper(made, signature) if own else compile_by_numba(signature)
 
-    made.get_call_template, made.compile = of_types, compile_for
+    made.get_call_template, made.compile = template_for, compile_for
     return made
 
 

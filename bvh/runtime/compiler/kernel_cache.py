@@ -264,7 +264,7 @@ class KernelCache:
             found = self._load(key)
         if found is None:
             # The kernel will be compiled: find and store its helpers in the folder.
-            helpers.search(cache_folder())
+            helpers.use_folder(cache_folder())
             notice.begin(self._line(is_cached))
             if is_cached and wait_for(self._name):
                 found = self._load(key)

@@ -65,9 +65,9 @@ class StoredHelperCompiler(HelperCompiler):
 
 
 def _identity(function: Any) -> tuple[object, ...] | None:
-    """Return parts that identify a function in all processes; None if nothing does.
+    """Return parts that identify a function in all processes, or None if it cannot be identified.
 
-    Nothing does if it closes over None, or over an object that is described by its address.
+    It cannot if it closes over None, or over an object that is described by its address.
     """
     cells = []
     for cell in function.__closure__ or ():

@@ -55,7 +55,7 @@ def compile_together(
     def send_next(child: Any, family: list[str]) -> None:
         name, family = plan.next(family)
         if name is not None:
-            running[child.submit(_done, work, name)] = child, family
+            running[child.submit(_error_of, work, name)] = child, family
 
     try:
         for child in children:
@@ -78,8 +78,8 @@ def compile_together(
             child.shutdown()
 
 
-def _done(work: Callable[[str], None], name: str) -> str:
-    """Call work(name) in a process of its own; return the text of an exception, or nothing."""
+def _error_of(work: Callable[[str], None], name: str) -> str:
+    """Call work(name) in a process of its own; return the text of an exception, or an empty one."""
     # The text, because some exceptions cannot be pickled.
     try:
         work(name)

@@ -2,8 +2,8 @@
 
 The module that defines a layout makes them, and others call them by its name, as in
 `slots.end(memory, slot)`: with the memory, and the index at which the record begins. A *place* is
-the index of a number, counted from there. They are intrinsics, which Numba compiles as fast as
-`peek` and a sum; each function would take five milliseconds.
+the index of a number, counted from there. Accessors are intrinsics, which Numba compiles as fast as
+`peek` and a sum; functions would take five milliseconds each.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def field(kind: type, *places: int) -> tuple[Accessor, Accessor]:
 def rows(kind: type, *places: int) -> tuple[Accessor, Accessor, Accessor]:
     """Return accessors (read, load, store) of rows of lanes that begin at places of a record.
 
-    They are called as read(memory, index), for the number there, load(memory, index, n), for n
-    lanes from there on, and store(memory, index, value), with a number or lanes, converted to
-    `kind`, the type of the lanes, if this is narrower. For several places values are tuples.
+    `kind` is the type of the lanes. read(memory, index) returns the number at the place, and
+    load(memory, index, n) n lanes from there on. store(memory, index, value) stores a number or
+    lanes there, narrowed to `kind` if they are wider. For several places, values are tuples.
     """
     read, _ = field(kind, *places)
 
@@ -122,11 +122,11 @@ def _at_places(
     `operation` is (signature, codegen) of a read, or of a write of one of `values` at each place;
     `args` begin with the memory and the index of the record.
     """
-    signature, write = operation
+    signature, emit = operation
     results = []
     for i, place in enumerate(places):
         index = builder.add(args[1], ir.Constant(vectors.LONG, place))
-        results.append(write(context, builder, signature, [args[0], index, *values[i : i + 1]]))
+        results.append(emit(context, builder, signature, [args[0], index, *values[i : i + 1]]))
     return results
 
 

@@ -75,8 +75,8 @@ def _multiply_add(exact: bool) -> Callable[..., Operation]:
 fused = literal_operation(_multiply_add(exact=True))
 fused.__doc__ = "Return a*b + c, rounded once, of doubles or of lanes."
 # Without an instruction, `fused` calls a function for each lane, and `fma` rounds twice.
-# In a sum of products, each fused with the sum so far, no term then goes through more roundings
-# than the innermost one, which goes through as many in any case: so bounds of errors hold.
+# Bounds of errors hold for both: where each product is added to the sum so far, rounding twice adds
+# a rounding to all products but the first, which goes through no fewer than any of these.
 fma = literal_operation(_multiply_add(exact=False))
 fma.__doc__ = "Return a*b + c; of float32 lanes rounded twice where the CPU cannot fuse both steps."
 
@@ -198,7 +198,7 @@ _INTEGERS = {types.float32: types.int32, types.float64: types.int64}
 as_ints = literal_operation(_same_bits(_INTEGERS))
 as_ints.__doc__ = "Return the bits of floating-point lanes, or of a scalar, as integers."
 as_floats = literal_operation(_same_bits({kind: real for real, kind in _INTEGERS.items()}))
-as_floats.__doc__ = "Return the lanes, or the scalar, of floats that integers hold the bits of."
+as_floats.__doc__ = "Return the bits of integer lanes, or of a scalar, as floating-point numbers."
 
 
 @llvm_operation

@@ -40,8 +40,8 @@ def full_like(typingctx: TypingContext, like: Type, value: Type) -> Operation:
     """Return a scalar in as many lanes as `like` has; the scalar itself if `like` is a scalar."""
     scalar = types.unliteral(value)
     kind = Vec(scalar, like.n) if isinstance(like, Vec) else scalar
-    lanes = isinstance(kind, Vec)
-    return kind(like, scalar), emits(lambda b, _, x: spread(b, x, kind.n) if lanes else x)
+    is_vec = isinstance(kind, Vec)
+    return kind(like, scalar), emits(lambda b, _, x: spread(b, x, kind.n) if is_vec else x)
 
 
 @llvm_operation
@@ -156,10 +156,10 @@ def _permuted_bytes(builder: Builder, instruction: str, value: Value, order: Val
     """
     # Byte i of lane k is byte 4 * (order[k] & 3) + i of the vector. The product has the first term
     # in each byte of lane k.
-    bytes_of, lane = ir.VectorType(ir.IntType(8), 16), ir.Constant(order.type, [3] * 4)
-    first = builder.mul(builder.and_(order, lane), ir.Constant(order.type, [0x04040404] * 4))
-    at = builder.add(builder.bitcast(first, bytes_of), ir.Constant(bytes_of, [0, 1, 2, 3] * 4))
-    found = call(builder, instruction, [builder.bitcast(value, bytes_of), at], plain=True)
+    kind, three = ir.VectorType(ir.IntType(8), 16), ir.Constant(order.type, [3] * 4)
+    first = builder.mul(builder.and_(order, three), ir.Constant(order.type, [0x04040404] * 4))
+    at = builder.add(builder.bitcast(first, kind), ir.Constant(kind, [0, 1, 2, 3] * 4))
+    found = call(builder, instruction, [builder.bitcast(value, kind), at], plain=True)
     return builder.bitcast(found, value.type)
 
 
@@ -168,13 +168,13 @@ def permute(typingctx: TypingContext, vector: Type, order: Type) -> Operation:
     """Return lane order[k] of the vector in lane k; indices are modulo the number of lanes."""
     if not (isinstance(vector, Vec) and order == Vec(types.int32, vector.n)):
         return None
-    native, of_bytes = _native_permute(vector), _byte_permute()
+    native, by_bytes = _native_permute(vector), _byte_permute()
 
     def emit(builder: Builder, value: Value, order: Value) -> Value:
         if native is not None:
             return call(builder, native, [value, order], plain=True)
-        if of_bytes and vector.n == 4 and vector.dtype in (types.float32, types.int32):
-            return _permuted_bytes(builder, of_bytes, value, order)
+        if by_bytes and vector.n == 4 and vector.dtype in (types.float32, types.int32):
+            return _permuted_bytes(builder, by_bytes, value, order)
         result = ir.Constant(value.type, ir.Undefined)
         for k in range(vector.n):
             at = builder.and_(

@@ -308,6 +308,8 @@ def gather_threes(typingctx: TypingContext, array: Type, row: Type) -> Operation
         data = _data_of(context, builder, sig.args[0], args[0])
         pair = ir.VectorType(vec.llvm.element, 2)
         pairs, last = [], ir.Constant(vec.llvm, ir.Undefined)
+        # The first two numbers of each row are loaded as a pair; the pairs are then joined to one
+        # vector, whose even lanes are the first column and odd ones the second.
         for k in range(vec.n):
             at = builder.extract_element(args[1], ir.Constant(INT, k))
             at = builder.gep(data, [builder.mul(at, ir.Constant(LONG, 3))])

@@ -3,7 +3,7 @@
 + - * on lanes, / on floats, < <= > >= == != giving a mask, & | ^ ~ on masks and integers, << and >>
 (logical) on integers, by less than their bits, unary minus and abs. One operand may be a scalar: it
 is converted to the lanes' type and copied into all of them. As in numpy, comparisons with a NaN are
-false, but for !=, and integers wrap around.
+false, except !=, and integers wrap around.
 """
 
 from __future__ import annotations
@@ -205,8 +205,8 @@ _define(operator.xor, 2, lambda b, is_float, x, y: b.xor(x, y), only=BITS)
 _define(operator.invert, 1, lambda b, is_float, x: b.not_(x), only=BITS)
 _define(operator.lshift, 2, lambda b, is_float, x, y: b.shl(x, y), only=WHOLE)
 _define(operator.rshift, 2, lambda b, is_float, x, y: b.lshr(x, y), only=WHOLE)
-for _name, _symbol in (
+for _operator, _symbol in (
     (operator.lt, "<"), (operator.le, "<="), (operator.gt, ">"), (operator.ge, ">="),
     (operator.eq, "=="), (operator.ne, "!="),
 ):  # fmt: skip
-    _define(_name, 2, compare(_symbol), to_mask=True)
+    _define(_operator, 2, compare(_symbol), to_mask=True)

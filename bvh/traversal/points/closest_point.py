@@ -19,7 +19,7 @@ from bvh.geometry.point_triangle import nearest_on_triangle
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer, poke, shifted
-from bvh.runtime.tuple_references import as_pointers, pointers_of
+from bvh.runtime.tuple_references import as_pointers, makes_pointers_of
 from bvh.traversal.points import point_bounds, point_walks
 from bvh.traversal.points.point_bounds import BOX_ERROR, EVEN, FAR, LEAF_ERROR, UP
 from bvh.traversal.points.point_walks import NO_TRIANGLE, Candidates, DoubleSpace, Rows, TreeSpace
@@ -68,7 +68,7 @@ def double_space_of(target, x, reach):
     return SPACES[target.instance_class][1]
 
 
-@pointers_of(TreeTarget)
+@makes_pointers_of(TreeTarget)
 def _tree_pointers(arrays):
     """Return a `TreeTarget` of pointers, as kernels read it."""
     return TreeTarget(as_pointers(arrays.tree), arrays.mask)

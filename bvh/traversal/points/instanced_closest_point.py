@@ -18,7 +18,7 @@ from bvh.geometry.arithmetic.floats import vector
 from bvh.geometry.point_triangle import nearest_on_triangle
 from bvh.runtime.jit import Dispatcher, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer, poke, shifted
-from bvh.runtime.tuple_references import as_pointers, pointers_of
+from bvh.runtime.tuple_references import as_pointers, makes_pointers_of
 from bvh.traversal.points import point_walks
 from bvh.traversal.points.closest_point import SPACES
 from bvh.traversal.points.point_bounds import BOX_ERROR, EVEN, UP, Lanes, Point, spread_point
@@ -56,7 +56,7 @@ class TopSpace(NamedTuple):
     lost: float
 
 
-@pointers_of(SceneTarget)
+@makes_pointers_of(SceneTarget)
 def _scene_pointers(arrays):
     """Return a `SceneTarget` of pointers, as kernels read it."""
     return SceneTarget(as_pointers(arrays.tree), pointer(arrays.metrics), arrays.mask)

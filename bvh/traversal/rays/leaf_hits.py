@@ -19,7 +19,7 @@ from bvh.runtime.calls.user_calls import call_filter, call_scene_filter
 from bvh.runtime.compiler.lazy_modules import types
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import lowest_bit, mask_bits, peek, poke
-from bvh.runtime.tuple_references import as_pointers, borrowed, follow, pointers_of
+from bvh.runtime.tuple_references import as_pointers, borrowed, follow, makes_pointers_of
 from bvh.traversal.rays import blocks, slots
 from bvh.traversal.rays.blocks import BLOCK, batch_index, ray_number
 from bvh.traversal.rays.ray_batch import read_exact
@@ -97,7 +97,7 @@ def new_found_hits(capacity: int, ids: DTypeLike = np.int32) -> FoundHits:
     return FoundHits(rays, prims, np.empty(BLOCK, np.int64), np.empty(1, np.int64), capacity)
 
 
-@pointers_of(FirstGoal)
+@makes_pointers_of(FirstGoal)
 def _first_goal_pointers(arrays):
     """Return a `FirstGoal` for kernels; its `data` is borrowed: references are not counted."""
     nearest, data = as_pointers(arrays.nearest), borrowed(arrays.data)

@@ -15,7 +15,7 @@ from bvh.runtime import simd
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
-from bvh.runtime.tuple_references import pointers_of
+from bvh.runtime.tuple_references import makes_pointers_of
 from bvh.traversal.rays.blocks import BLOCK, HALF, Block
 from bvh.tree.arrays import TreePointers
 from bvh.tree.frame import farthest
@@ -77,7 +77,7 @@ class Context(NamedTuple):
     block: Block
 
 
-@pointers_of(Rays)
+@makes_pointers_of(Rays)
 def _ray_pointers(arrays):
     """Return the `RayPointers` of `Rays`: an array with a single row, for all rays, has step 0."""
     return RayPointers(
@@ -206,7 +206,7 @@ class OrderPointers(NamedTuple):
     chunks: int
 
 
-@pointers_of(Order)
+@makes_pointers_of(Order)
 def _order_pointers(arrays):
     """Return the `OrderPointers` of an `Order`, before any window is sorted."""
     # No window is sorted yet: any pointer will do for the permutation. A queue has two numbers more

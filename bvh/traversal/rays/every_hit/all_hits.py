@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.simd import peek, poke
-from bvh.runtime.tuple_references import as_pointers, borrowed, pointers_of
+from bvh.runtime.tuple_references import as_pointers, borrowed, makes_pointers_of
 from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.every_hit.visits import visit_all
 from bvh.traversal.rays.hit_details import Columns, finish_pairs, write_details
@@ -69,7 +69,7 @@ def new_pairs(capacity: int, ids: DTypeLike) -> Pairs:
     return Pairs(which, new_columns(capacity, ids), order, np.empty(BLOCK + 1, np.int64))
 
 
-@pointers_of(Wanted)
+@makes_pointers_of(Wanted)
 def _wanted_pointers(arrays):
     """Return a `Wanted` for kernels, with `data` borrowed: its references are not counted."""
     return Wanted(
