@@ -266,12 +266,24 @@ class KernelCache:
             # The kernel will be compiled: find and store its helpers in the folder.
             helpers.use_folder(cache_folder())
             notice.begin(self._line(is_cached))
-            if is_cached and wait_for(self._name):
-                found = self._load(key)
-                if found is not None:
-                    notice.end()
+            if is_cached:
+                found = self._compiled_elsewhere(key)
         if found is not None:
             tally.loaded += 1
+        return found
+
+    def _compiled_elsewhere(self, key: object) -> Any:
+        """Wait if another process is compiling the function; return the kernel, or None.
+
+        The notice has begun; it ends unless this process must compile the kernel.
+        """
+        try:
+            found = self._load(key) if wait_for(self._name) else None
+        except BaseException:
+            notice.end()
+            raise
+        if found is not None:
+            notice.end()
         return found
 
     def save_overload(self, signature: Any, result: Any) -> None:
