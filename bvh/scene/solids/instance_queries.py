@@ -222,7 +222,7 @@ class InstanceQueries(SceneContent):
         return reported(find_interferences, progress, view, names, ignored, limit, workers)
 
     def _over_triangles(self, query: str) -> SceneView:
-        """Return the current view; TypeError if `query` does not take what a visible leaf is over.
+        """Return the current view; TypeError if `query` does not take primitives of a visible leaf.
 
         `query` is the name of a method. All methods take triangles, and those in OF_SHAPES also
         spheres and capsules.

@@ -201,8 +201,7 @@ def _row_of(
 ) -> _Row | None:  # fmt: skip
     """Return the row of two instances; None if they are farther apart than `margin`.
 
-    `pair` has the ids of the instances, and `states` which of them are solids. The columns of a row
-    are relation, volume, depth, distance, position and note, NaN where nothing is measured.
+    `pair` has the ids of the instances, and `states` says which of them are solids.
     """
     flaws = "; ".join(state.flaw for state in states if state.flaw)
     if min(state.open_edges for state in states) < 0:
@@ -245,8 +244,8 @@ def _round_row(
 ) -> _Row | None:
     """Return the row of two instances, one or both a sphere or capsule; None if disjoint.
 
-    The columns are relation, volume, depth, distance, position and note; of these, volume and depth
-    are not measured. `pair` has the ids, and `flaws` says why an instance is no solid, if so.
+    Volume and depth are NaN, but 0 for instances that only touch. `pair` has the ids, and `flaws`
+    says why an instance is no solid, if so.
     """
     try:
         first, second = (solids.solid("interferences", owner) for owner in pair)
