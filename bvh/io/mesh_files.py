@@ -19,7 +19,7 @@ from bvh.io.formats.stl_files import read_stl
 from bvh.io.formats.threemf_files import with_one_model
 from bvh.io.gltf.files import ENDINGS, NAMED, plain
 from bvh.io.mesh_objects import is_graph
-from bvh.io.meshes import Surface, cut, joined, paired, surface_of
+from bvh.io.meshes import Surface, joined, paired, surface_of, surface_of_polygons
 from bvh.io.untrusted_files import Allowance, NamedFiles, NoFile, TooLarge, stored, unzipped
 from bvh.runtime.arguments import face_rows, rows
 from bvh.runtime.caller_warnings import warn_caller
@@ -157,7 +157,7 @@ def _read_one(
         # NumPy warns when signalling NaN become quiet ones.
         with np.errstate(invalid="ignore"):
             mesh = READERS[ending](data, resolver)
-        surface = cut(mesh.points, mesh.corners, mesh.offsets, threads=threads)
+        surface = surface_of_polygons(mesh.points, mesh.corners, mesh.offsets, threads=threads)
         # Without faces, there is one offset: the file is a cloud of points.
         if triangles_only and len(mesh.offsets) > 1:
             return surface
@@ -249,14 +249,14 @@ def _read_meshio(name: str, ending: str) -> Surface:
     with extra("meshio", f"to read {ending} files needs meshio"):
         meshio = importlib.import_module("meshio")
     if ending in (".xdmf", ".xmf"):
-        _check_arrays_of(name)
+        _check_xdmf_files(name)
     surface = surface_of(meshio.read(name))
     if len(surface.faces) == 0:
         raise ValueError("it holds no faces")
     return surface
 
 
-def _check_arrays_of(name: str) -> None:
+def _check_xdmf_files(name: str) -> None:
     """Raise if an XDMF file names something else than regular files: meshio would await a pipe."""
     from xml.etree import ElementTree
 

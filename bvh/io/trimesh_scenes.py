@@ -119,6 +119,7 @@ def _labels(scene: Any, nodes: list[Hashable]) -> list[str]:
     # name gets its number as name, unless we have named it when we rewrote the file.
     is_rewritten = NAMED in getattr(scene, "metadata", ())
     labels: list[str | None] = []
+    # The mesh of the first part of each unnamed node.
     first_of: dict[Hashable, str] = {}
     # Labels that are names of nodes: `numbered` makes no other label equal to one of these.
     exact: set[str] = set()

@@ -185,7 +185,7 @@ class InstanceAccess(SceneContent):
         >>> scene.bounds[:, 2]
         array([2., 3.])
         """
-        rows = self._instances.rows_of(index_rows("ids", self._numbers(ids)))
+        rows = self._instances.rows_of(index_rows("ids", self._names_to_ids(ids)))
         maps, count = many_maps(transforms), len(rows)
         if len(maps) != count:
             raise ValueError(f"transforms must have shape ({count}, 4, 4), got ({len(maps)}, 4, 4)")

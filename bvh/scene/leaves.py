@@ -229,7 +229,7 @@ class FlattenedInstances:
                 child = np.tile(part.child, len(outer_maps))
                 maps = products(outer_maps, part.table.column("maps"))
                 masks = (outer_masks[:, None] & _masks_of(part.table)).ravel()
-                self._check(begins, child, part, maps)
+                self._check_products(begins, child, part, maps)
             # Rows sorted by child: those of a child that is a scene are uses of this scene.
             order = np.argsort(child, kind="stable")
             ends = np.cumsum(np.bincount(child, minlength=len(part.trees)))
@@ -241,7 +241,7 @@ class FlattenedInstances:
             leaves.append(_LeafRows(begins[chosen], trees, maps[chosen], masks[chosen]))
         return _LeafRows(*map(np.concatenate, zip(*leaves, strict=True)))
 
-    def _check(
+    def _check_products(
         self, begins: Ints, child: Ints, part: _NestedScene, maps: NDArray[np.float64]
     ) -> None:
         """Raise a ValueError unless products of maps are invertible, which rounding can prevent.

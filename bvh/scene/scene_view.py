@@ -220,15 +220,15 @@ class SceneView(Searched):
         merged = self.merger.tree_for(rays, threads)
         return self.arrays if merged is None else merged.arrays, merged
 
-    def first_other(self, mask: int, rounded: bool = False) -> tuple[int, str] | None:
+    def first_other(self, mask: int, accept_round: bool = False) -> tuple[int, str] | None:
         """Return the first leaf that is not over triangles, of those that an int32 mask selects.
 
         The result is (leaf, kind of its primitives), or None if there is no such leaf. If
-        `rounded`, leaves over spheres and capsules are passed over, too.
+        `accept_round`, leaves over spheres and capsules are passed over, too.
         """
         if self.plain:
             return None
-        passed = self._plain | self.round_trees if rounded else self._plain
+        passed = self._plain | self.round_trees if accept_round else self._plain
         others = np.flatnonzero(~passed[self.tree_of] & (self._masks & np.int32(mask) != 0))
         kinds = [type(self.trees[k].primitives).__name__.lower() for k in self.tree_of[others[:1]]]
         return (int(others[0]), kinds[0]) if kinds else None

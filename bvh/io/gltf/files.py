@@ -42,8 +42,8 @@ HARMLESS = (
     "KHR_techniques_webgl", "ADOBE_materials_", "FB_ngon_encoding", "EXT_mesh_manifold",
 )  # fmt: skip
 
-# The most steps from all nodes to the root, which trimesh walks: some seconds, and for each node
-# more than the mean depth of any scene.
+# Limits of the steps from all nodes to the root, which trimesh walks: a number that takes some
+# seconds, plus, for each node, more than the mean depth of usual scenes.
 _STEPS, _MEAN_DEPTH = 1 << 19, 64
 
 

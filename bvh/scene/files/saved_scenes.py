@@ -38,9 +38,9 @@ def save_scene(scene: SceneContent, path: str | os.PathLike[str], threads: int) 
     parts = nested_scenes(scene)
     children = {id(child): child for part in parts for child in part._instances.children}
     trees = [child for child in children.values() if isinstance(child, TreeBase)]
-    # The size in bytes of each tree's file, and the pieces of its content.
-    files = [file_of(tree, threads) for tree in trees]
-    sizes, pieces = zip(*files, strict=True) if files else ((), ())
+    contents = [file_of(tree, threads) for tree in trees]
+    # The size of each tree's file in bytes, and the pieces of its content.
+    sizes, pieces = zip(*contents, strict=True) if contents else ((), ())
     attributes = [scene.attributes(tree) for tree in trees]
     normals, uv, materials = zip(*attributes, strict=True) if attributes else ((), (), ())
     given = [material for material in materials if material is not None]
