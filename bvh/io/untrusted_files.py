@@ -144,7 +144,7 @@ def unzipped(
     return contents
 
 
-def stored(files: dict[str, bytes]) -> io.BytesIO:
+def as_zip(files: dict[str, bytes]) -> io.BytesIO:
     """Return files, contents by name, as an uncompressed zip archive, for readers of archives."""
     import zipfile
 
