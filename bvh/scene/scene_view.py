@@ -216,7 +216,7 @@ class SceneView(Searched):
         return SceneTarget(arrays.row, self.metrics, -1) if self.plain else None
 
     def for_batch(self, rays: int, threads: int | None) -> tuple[TreeArrays, MergedTree | None]:
-        """Return (arrays, merged tree) to search for `rays` rays: the TLAS, if that tree is None."""
+        """Return (arrays, merged tree) to search for `rays` rays: the TLAS, if the tree is None."""
         merged = self.merger.tree_for(rays, threads)
         return self.arrays if merged is None else merged.arrays, merged
 
