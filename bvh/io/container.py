@@ -15,7 +15,7 @@ offset bytes header
 ====== ===== =====================================================================================
 
 The digest of an array is the BLAKE2b of the CRC-32s of its pieces of 1 MiB: pieces can be checked
-side by side, as fast as memory is read. It finds damage, not forgery: whoever writes a file can
+in parallel, as fast as memory is read. It finds damage, not forgery: whoever writes a file can
 also write its digests, or other arrays with the same ones. So arrays are checked whatever their
 digests are (see `untrusted`), and files are not identified by them (see `part_folder`).
 """
@@ -97,7 +97,7 @@ NOT_SAVED = "is not a saved tree or scene; bvh.BVH.from_file and bvh.load_scene 
 
 
 def check_header(data: bytes, magic: bytes, newest: int) -> None:
-    """Check that `data`, the begin of a file, is an undamaged header of a supported version.
+    """Check that `data`, the first bytes of a file, is an undamaged header of a supported version.
 
     `magic` are the first bytes of this kind of file, and `newest` is the newest format version of
     the kind. Errors have no subject: callers add the name of the file.
@@ -117,7 +117,7 @@ def check_header(data: bytes, magic: bytes, newest: int) -> None:
 
 
 def check_packed(data: bytes, packed: bytes, size: int, expected_size: int) -> None:
-    """Check that `data`, the begin of a file of `size` bytes, fits the counts in its header.
+    """Check that `data`, the first of the `size` bytes of a file, fits the counts in its header.
 
     `packed` is the header made anew from these counts, with the only possible table of arrays.
     """
@@ -141,7 +141,7 @@ def digest_of(array: NDArray[Any], threads: int) -> bytes:
     sums = np.empty(-(-len(data) // PIECE), "<u4")
 
     def work(begin: int, end: int) -> None:
-        """Compute the CRC-32s of the pieces begin..end."""
+        """Compute the CRC-32s of the pieces begin..end - 1."""
         for i in range(begin, end):
             sums[i] = zlib.crc32(data[i * PIECE : (i + 1) * PIECE].data)
 

@@ -160,8 +160,8 @@ def unpacked(data: bytes, size: int) -> TreeHeader:
     """Return the checked header in `data`, the first bytes of a tree's file of `size` bytes."""
     container.check_header(data, MAGIC, VERSION)
     fields = _TREE_FIELDS.unpack_from(data)
-    # `counts` are those of vertices (or shapes), primitives, nodes and rows of ids.
-    # A code of the kind and of the quality come first; `entries` is the number of arrays.
+    # `kind` and `quality` are codes, `entries` is the number of arrays, and `counts` are those of
+    # vertices (or shapes), primitives, nodes and rows of ids.
     version, (kind, quality, width, entries, has_bits, *counts) = fields[1], fields[4:13]
     if kind >= len(KINDS) or quality >= len(QUALITIES) or width not in WIDTHS:
         raise ValueError("is not valid: its header has an unknown kind, quality or width")

@@ -186,8 +186,8 @@ def _factor(value: ArrayLike) -> NDArray[np.float64]:
 def _colours(values: ArrayLike | None, count: int) -> NDArray[np.uint8] | None:
     """Return the colours of `count` vertices or faces as bytes (count, 3).
 
-    None if `values` is not a table of `count` colours. Floats must be from 0 to 1, of 16-bit
-    integers the upper byte is kept, and opacity is ignored.
+    None if `values` is not a table of `count` colours. Floats are clipped to 0..1, 16-bit integers
+    lose their lower byte, and opacity is ignored.
     """
     array = np.asarray(values)
     if array.ndim != 2 or len(array) != count or array.shape[1] < 3 or count == 0:

@@ -17,10 +17,10 @@ from bvh.io.formats.off_files import read_off
 from bvh.io.formats.ply_files import read_ply
 from bvh.io.formats.stl_files import read_stl
 from bvh.io.formats.threemf_files import with_one_model
-from bvh.io.gltf.files import ENDINGS, NAMED, plain
+from bvh.io.gltf.files import ENDINGS, NAMED, rewritten
 from bvh.io.mesh_objects import is_graph
-from bvh.io.meshes import Surface, cut, joined, paired, surface_of
-from bvh.io.untrusted_files import Allowance, NamedFiles, NoFile, TooLarge, stored, unzipped
+from bvh.io.meshes import Surface, joined, paired, surface_of, surface_of_polygons
+from bvh.io.untrusted_files import Allowance, NamedFiles, NoFile, TooLarge, as_zip, unzipped
 from bvh.runtime.arguments import face_rows, rows
 from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.registry import extra
@@ -157,7 +157,7 @@ def _read_one(
         # NumPy warns when signalling NaN become quiet ones.
         with np.errstate(invalid="ignore"):
             mesh = READERS[ending](data, resolver)
-        surface = cut(mesh.points, mesh.corners, mesh.offsets, threads=threads)
+        surface = surface_of_polygons(mesh.points, mesh.corners, mesh.offsets, threads=threads)
         # Without faces, there is one offset: the file is a cloud of points.
         if triangles_only and len(mesh.offsets) > 1:
             return surface
@@ -228,7 +228,7 @@ def _made_safe(
             warn_caller(f"elements of a COLLADA file are left out: {', '.join(lost)}")
     if ending in ENDINGS:
         data = Path(name).read_bytes() if data is None else data
-        text, files = plain(data, ending == ".glb", named, allowance)
+        text, files = rewritten(data, ending == ".glb", named, allowance)
         return io.BytesIO(text), "gltf", files
     file = name if data is None else io.BytesIO(data)
     if ending in ZIPPED:
@@ -237,7 +237,7 @@ def _made_safe(
         if zipfile.is_zipfile(file):
             contents = unzipped(file, allowance)
             contents = with_one_model(contents) if ending == ".3mf" else contents
-            return stored(contents), ending[1:], named
+            return as_zip(contents), ending[1:], named
     if data is None:
         return name, None, named
     # A new stream: `is_zipfile` has read the other one to its end.
@@ -249,14 +249,14 @@ def _read_meshio(name: str, ending: str) -> Surface:
     with extra("meshio", f"to read {ending} files needs meshio"):
         meshio = importlib.import_module("meshio")
     if ending in (".xdmf", ".xmf"):
-        _check_arrays_of(name)
+        _check_xdmf_files(name)
     surface = surface_of(meshio.read(name))
     if len(surface.faces) == 0:
         raise ValueError("it holds no faces")
     return surface
 
 
-def _check_arrays_of(name: str) -> None:
+def _check_xdmf_files(name: str) -> None:
     """Raise if an XDMF file names something else than regular files: meshio would await a pipe."""
     from xml.etree import ElementTree
 

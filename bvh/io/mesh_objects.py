@@ -213,7 +213,7 @@ def _surface_of_cells(
             solid.append((kind, rows, ids))
         else:
             flat.append((rows, ids))
-    flat += _outside(points, flat, solid)
+    flat += _outer_facets(points, flat, solid)
     if not flat:
         return np.empty(0, np.int32), np.zeros(1, np.int64), np.empty(0, np.int32)
     corners = np.concatenate([rows.reshape(-1) for rows, _ in flat])
@@ -227,7 +227,7 @@ def _surface_of_cells(
     return corners[sources], offsets, ids[order].astype(np.int32)
 
 
-def _outside(
+def _outer_facets(
     points: NDArray[np.float64], flat: list[tuple[Ints, Ints]], solid: list[tuple[str, Ints, Ints]]
 ) -> Iterator[tuple[Ints, Ints]]:
     """Yield the facets of solid cells that no other cell shares, and the cell of each.
@@ -246,12 +246,12 @@ def _outside(
         # trees ignore. NaN, as of cells without a size, leaves the winding of facets unchanged.
         is_finite = np.asarray(finite[cells].all(axis=1))
         with np.errstate(all="ignore"):
-            local = points[cells]
-            local -= local.mean(axis=1, keepdims=True)
+            centred = points[cells]
+            centred -= centred.mean(axis=1, keepdims=True)
             # Relative to the cell's size, so that no product over- or underflows.
-            local /= np.abs(local).max(axis=(1, 2), keepdims=True)
+            centred /= np.abs(centred).max(axis=(1, 2), keepdims=True)
         for corners in FACETS[kind]:
-            rows, places = cells[:, corners], local[:, corners]
+            rows, places = cells[:, corners], centred[:, corners]
             with np.errstate(invalid="ignore"):
                 normal = np.cross(places, np.roll(places, -1, axis=1)).sum(axis=1)
                 # The centre of the cell is 0. Files differ on how the first facet of a wedge faces.

@@ -40,7 +40,7 @@ def surface_of(mesh: object, threads: int | None = None) -> Surface:
         return Surface(*thin)
     polygons = polygons_of(mesh)
     if polygons is not None:
-        return cut(*polygons, threads=threads)
+        return surface_of_polygons(*polygons, threads=threads)
     if is_graph(mesh):
         return _flatten(mesh)
     if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
@@ -63,7 +63,7 @@ def fits(mesh: object, vertices: NDArray[np.float64], faces: NDArray[np.int32]) 
 
 
 def paired(vertices: ArrayLike, faces: ArrayLike, threads: int | None = None) -> Surface:
-    """Return the triangles of polygons: lists of vertex indices `faces`, or an array (m, k)."""
+    """Return the triangles of polygons; `faces` are lists of vertex indices, or an array (m, k)."""
     if not isinstance(faces, np.ndarray):
         # Lists of different lengths are not an array.
         with contextlib.suppress(ValueError):
@@ -73,10 +73,10 @@ def paired(vertices: ArrayLike, faces: ArrayLike, threads: int | None = None) ->
             # There is nothing to triangulate: the caller checks these arrays.
             return Surface(vertices, faces)
     points = rows("vertices", vertices)
-    return cut(points, *corner_lists(faces, len(points)), threads=threads)
+    return surface_of_polygons(points, *corner_lists(faces, len(points)), threads=threads)
 
 
-def cut(
+def surface_of_polygons(
     points: NDArray[np.float64], corners: NDArray[np.int32], offsets: NDArray[np.int64],
     ids: NDArray[np.int32] | None = None, threads: int | None = None,
 ) -> Surface:  # fmt: skip

@@ -119,8 +119,9 @@ def _obstructs(plane, turn, strict, ear, corner, before, after):
 
     `ear` are the points (a, b, c) of three successive corners, `turn` is the sign of the polygon's
     area, and ``before[k]`` and ``after[k]`` are the neighbours of corner k. A `corner` inside or on
-    the side c a prevents it, one at a or c does not, one at b if its edge enters the triangle. On
-    the sides a b and b c it does if `strict`: a polygon that touches itself may have no other ear.
+    the side c a prevents it; one at a or c does not; one at b does if an edge of it enters the
+    triangle; one on a b or b c only if `strict`: in a polygon that touches itself, every ear may
+    have one.
     """
     a, b, c = ear
     q = _at(plane, corner)
@@ -238,8 +239,7 @@ def _clip_ears(plane, corners, links, checked, faces, row):
     # a corner that was tested since its neighbours changed; first, the sort uses `checked`.
     stay_outlined()
     count, turn = len(corners), _area_sign(plane)
-    if turn == 0:
-        # Without an area, either direction serves.
+    if turn == 0:  # without an area, either direction serves
         turn = 1
     before, after, lower, higher = links[0], links[1], links[2], links[3]
     along = _link_sorted(plane, lower, higher, checked)
@@ -282,7 +282,7 @@ def _clip_ears(plane, corners, links, checked, faces, row):
 
 @entry
 def _fill(points, corners, offsets, rows, begin, end, faces, scratch, plane):
-    """Write the triangles of each polygon k of begin..end to rows of `faces` from rows[k] on.
+    """Write the triangles of polygons k = begin..end - 1 to rows of `faces` from rows[k] on.
 
     Its vertices are ``points[corners[offsets[k] : offsets[k + 1]]]``. `scratch` (5, n) and `plane`
     (n, 2) are scratch for polygons of up to n corners.
@@ -357,9 +357,9 @@ def triangulated(
     """Return the triangles (m, 3) of polygons, with the same winding, and the polygon of each.
 
     Polygon i has the vertices ``corners[offsets[i] : offsets[i + 1]]``. A polygon of n corners
-    gives n - 2 triangles; repeated corners in a row count once. A polygon that crosses itself, or
-    has no area, gives any n - 2 triangles of its corners. If a vertex of a polygon is not finite,
-    all its triangles contain that vertex, and so are ignored by trees.
+    gives n - 2 triangles; successive corners at one vertex count once. A polygon that crosses
+    itself, or has no area, gives any n - 2 triangles of its corners. If a vertex is not finite, all
+    triangles of its polygon contain it, so that trees ignore them.
     """
     corners, offsets = _distinct(corners, offsets)
     counts = np.maximum(np.diff(offsets) - 2, 0)
@@ -371,7 +371,7 @@ def triangulated(
     given = [*map(kernel_input, (points, corners, offsets, first_rows))]
 
     def fill(begin: int, end: int) -> None:
-        """Triangulate the polygons begin..end."""
+        """Triangulate the polygons begin..end - 1."""
         longest = int(np.diff(offsets[begin : end + 1]).max(initial=0))
         scratch, plane = np.empty((5, longest), np.int64), np.empty((longest, 2))
         _fill(*given, np.int64(begin), np.int64(end), faces, scratch, plane)

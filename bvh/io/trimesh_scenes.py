@@ -119,6 +119,7 @@ def _labels(scene: Any, nodes: list[Hashable]) -> list[str]:
     # name gets its number as name, unless we have named it when we rewrote the file.
     is_rewritten = NAMED in getattr(scene, "metadata", ())
     labels: list[str | None] = []
+    # The mesh of the first part of each unnamed node.
     first_of: dict[Hashable, str] = {}
     # Labels that are names of nodes: `numbered` makes no other label equal to one of these.
     exact: set[str] = set()
@@ -153,12 +154,12 @@ def attributes_of(mesh: object) -> Attributes:
         return Attributes()
     # The property would compute missing normals, which may take longer than building the tree.
     is_cached = "vertex_normals" in getattr(mesh, "_cache", ())
-    normals = _rows(mesh, "vertex_normals", len(vertices), 3) if is_cached else None
-    uv = _rows(getattr(mesh, "visual", None), "uv", len(vertices), 2)
+    normals = _array_of(mesh, "vertex_normals", len(vertices), 3) if is_cached else None
+    uv = _array_of(getattr(mesh, "visual", None), "uv", len(vertices), 2)
     return Attributes(normals, uv, material_of(mesh, IN_GLTF in getattr(mesh, "metadata", ())))
 
 
-def _rows(owner: object, name: str, count: int, width: int) -> NDArray[np.float64] | None:
+def _array_of(owner: object, name: str, count: int, width: int) -> NDArray[np.float64] | None:
     """Return the attribute `name` of an object as an array (count, width); None if it has none."""
     try:
         array = np.asarray(getattr(owner, name, None), np.float64)

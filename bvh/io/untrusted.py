@@ -120,7 +120,7 @@ def _check_nodes(blocks, limit, deepest, level, owned):
 
 @entry
 def _survey(points, faces, begin, end, valid, bounds):
-    """Return a face of begin..end with a vertex index that is out of range, or -1.
+    """Return the first face of begin..end - 1 with a vertex index out of range, or -1.
 
     Writes to `valid` whether each face is finite, and to `bounds` (6,) the lower and upper corner
     of the box of the finite faces.
@@ -143,7 +143,7 @@ def _survey(points, faces, begin, end, valid, bounds):
 
 @entry
 def _check_ids(rows, min_id, begin, end, valid):
-    """Return the first wrong row of begin..end, or -1; set `valid` to 2 for primitives in rows.
+    """Return the first wrong row of begin..end - 1, or -1; set `valid` of primitives in rows to 2.
 
     `rows` (n, lanes) are ids of primitives. `valid` is 0 for primitives that cannot be hit, else 1
     or 2. A row is wrong if it has an id out of range, or of a primitive that cannot be hit.
@@ -172,7 +172,7 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corne
     bounds = np.empty((-(-count // CHUNK), 6))
 
     def work(begin: int, end: int) -> None:
-        """Check the primitives begin..end."""
+        """Check the primitives begin..end - 1."""
         for start in range(begin, end, CHUNK):
             stop = min(start + CHUNK, end)
             if isinstance(primitives, Triangles):
@@ -221,7 +221,7 @@ def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
     min_id = np.int64(-1 if isinstance(primitives, Triangles) else 0)
 
     def work(begin: int, end: int) -> None:
-        """Check the rows begin..end of primitives."""
+        """Check the rows begin..end - 1 of primitives."""
         row = _check_ids(rows, min_id, begin, end, valid)
         if row >= 0:
             raise ValueError(f"row {row} of primitives has an id that is wrong")
@@ -247,7 +247,7 @@ def _check_root(blocks: NDArray[np.float32], box: Corners, limit: np.float32) ->
 
 
 def _check_groups(arrays: TreeArrays, begin: int, end: int) -> None:
-    """Raise unless the groups begin..end equal those packed from their triangles, bit for bit."""
+    """Raise unless the groups begin..end - 1 are those packed from their triangles, bit for bit."""
     # Row k of `rows` has the triangles of group k, which is GROUP_SIZE numbers of `groups`.
     (_, rows), groups, primitives, frame, _ = arrays
     scratch = aligned(min(end - begin, GROUP_CHUNK) * GROUP_SIZE, groups.dtype)

@@ -32,7 +32,7 @@ class Allowance:
         given = os.environ.get(LIMIT, "").strip()
         if given and not (given.isdecimal() and len(given) < 20 and int(given) <= MOST):
             raise ValueError(f"{LIMIT} must be a number of bytes up to {MOST}, got {given[:99]!r}")
-        # Bytes beyond those that the size of the file allows, and bytes that are left.
+        # The limit beyond SHARE times the size of the file, and the bytes that are left.
         self._beyond = int(given) if given else USUAL
         self._left = self._beyond + SHARE * os.path.getsize(path)
 
@@ -144,7 +144,7 @@ def unzipped(
     return contents
 
 
-def stored(files: dict[str, bytes]) -> io.BytesIO:
+def as_zip(files: dict[str, bytes]) -> io.BytesIO:
     """Return files, contents by name, as an uncompressed zip archive, for readers of archives."""
     import zipfile
 

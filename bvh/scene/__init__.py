@@ -13,7 +13,7 @@ Each file imports only from those above it.
 | `scene_content.py` | State of a scene: its table of instances, its leaves, and the arrays that kernels traverse |
 | `instance_access.py` | Instances of a scene: looked up by their ids, moved, hidden, renamed, replaced and removed |
 | `solids/` | Contacts, distances, relations and interferences of a scene's instances |
-| `scene_queries.py` | Queries of a scene: targets of the queries that trees and scenes share, and queries of pairs |
+| `scene_queries.py` | Queries of a scene: targets of the queries that trees and scenes share, and sections |
 | `picking.py` | Queries of a scene by a cursor, a rectangle or a lasso in the picture |
 | `scene.py` | `Scene`: instances of trees and of other scenes, which can be added, moved and removed |
 | `files/` | Saved trees and scenes: written, read, mapped and checked; scenes of other libraries |

@@ -185,7 +185,7 @@ class InstanceAccess(SceneContent):
         >>> scene.bounds[:, 2]
         array([2., 3.])
         """
-        rows = self._instances.rows_of(index_rows("ids", self._numbers(ids)))
+        rows = self._instances.rows_of(index_rows("ids", self._names_to_ids(ids)))
         maps, count = many_maps(transforms), len(rows)
         if len(maps) != count:
             raise ValueError(f"transforms must have shape ({count}, 4, 4), got ({len(maps)}, 4, 4)")
@@ -200,8 +200,8 @@ class InstanceAccess(SceneContent):
         """Raise a ValueError if a child is over spheres or capsules, which a map would distort.
 
         Spheres and capsules need one scale for all axes. `number` is the index of the child in the
-        table, and `maps` (n, 3, 4) are its maps; or, if given, those of the children with the
-        indices `children` (n,), of which only its own are checked. Errors call the maps `name`.
+        table, and `maps` (n, 3, 4) are its maps. With `children` (n,), indices, maps[i] is a map of
+        children[i], and only those of `number` are checked. Errors call the maps `name`.
         """
         child, unchecked = self._instances.children[number], self._instances.unchecked
         if number not in unchecked:

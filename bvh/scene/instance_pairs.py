@@ -101,8 +101,8 @@ def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
     with np.errstate(all="ignore"):
         low, high = boxes[:, :3], boxes[:, 3:]
         centre, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
-        # The sum of the absolute terms of a coordinate. Each of the few roundings is off by at most
-        # 2**-53 of it, or underflows; the margin is many times as large.
+        # The sum of the absolute terms of a coordinate. Each of fewer than 20 roundings, here and
+        # of moved vertices, is off by at most 2**-53 of it, or underflows; the margin covers 128.
         terms = (np.abs(centre) + half) @ size.T + np.abs(shift)
         moved_centre = centre @ linear.T + shift
         moved_half = half @ size.T + terms * 2.0**-46 + 2.0**-1000
@@ -185,8 +185,8 @@ def find_leaf_pairs(
         rows, rows2 = rows[chosen], rows2[chosen]
     matrix = None if transform is None else kernel_input(transform)
     parts: list[Rows] = []
-    rounded = not isinstance(content, TreeBase) and content.rounded
-    if view.rounded or rounded or isinstance(content.arrays.primitives, HOLLOW):
+    has_round = not isinstance(content, TreeBase) and content.rounded
+    if view.rounded or has_round or isinstance(content.arrays.primitives, HOLLOW):
         # Contacts of leaves with spheres or capsules are found first, by
         # `round_trees.leaf_contacts`; `is_left`, (n,), flags the other pairs of leaves.
         given = view, content, transform, rows, rows2, itself
@@ -259,7 +259,7 @@ def pair_of(job: PairJob, k: int) -> overlap_batches.TreePair:
     Within one scene, kernels do not report faces that share no more than a corner or an edge.
     """
     (first, second), leaf, leaf2 = trees_of(job, k), int(job.rows[k]), int(job.rows2[k])
-    # How far both leaves share faces: not at all, as parts of one mesh, or as one tree.
+    # Whether the leaves are of two meshes, are parts of one mesh, or are the same tree.
     shared = meeting_pairs.TWO_MESHES
     if job.itself:
         shared = meeting_pairs.ONE_TREE if leaf == leaf2 else meeting_pairs.ONE_MESH
@@ -282,6 +282,7 @@ def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
     first, second = rows[:, 0], rows[:, 1]
     order = np.lexsort((second, first))
     first, second = first[order], second[order]
+    # The first pair is new, unless there is none.
     new = np.append(True, (first[1:] != first[:-1]) | (second[1:] != second[:-1]))[: len(rows)]
     return first[new], second[new]
 

@@ -87,7 +87,7 @@ class _NestedScene(NamedTuple):
     child: NDArray[np.int32]  # (n,): the index of the child of each row
     trees: NDArray[np.int32]  # (m,): the index in `FlattenedInstances.trees` of a tree; else -1
     parts: NDArray[np.int32]  # (m,): the index in `FlattenedInstances._parts` of a scene; else -1
-    begins: NDArray[np.int64]  # (n + 1,): the first leaf of each row in this scene, then their sum
+    begins: NDArray[np.int64]  # (n + 1,): the first leaf of each row, then the number of leaves
 
 
 class _LeafRows(NamedTuple):
@@ -229,7 +229,7 @@ class FlattenedInstances:
                 child = np.tile(part.child, len(outer_maps))
                 maps = products(outer_maps, part.table.column("maps"))
                 masks = (outer_masks[:, None] & _masks_of(part.table)).ravel()
-                self._check(begins, child, part, maps)
+                self._check_products(begins, child, part, maps)
             # Rows sorted by child: those of a child that is a scene are uses of this scene.
             order = np.argsort(child, kind="stable")
             ends = np.cumsum(np.bincount(child, minlength=len(part.trees)))
@@ -241,7 +241,7 @@ class FlattenedInstances:
             leaves.append(_LeafRows(begins[chosen], trees, maps[chosen], masks[chosen]))
         return _LeafRows(*map(np.concatenate, zip(*leaves, strict=True)))
 
-    def _check(
+    def _check_products(
         self, begins: Ints, child: Ints, part: _NestedScene, maps: NDArray[np.float64]
     ) -> None:
         """Raise a ValueError unless products of maps are invertible, which rounding can prevent.
@@ -252,7 +252,7 @@ class FlattenedInstances:
         matrices = matrices_of(maps)
         try:
             affine_maps("transforms", matrices)
-        except ValueError:
+        except ValueError:  # one by one, for an error that names the path
             for i in range(len(matrices)):
                 is_leaf = part.trees[child[i]] >= 0
                 name = f"the product of the transforms along path {self.path(int(begins[i]))}"
@@ -305,7 +305,7 @@ class FlattenedInstances:
         number = len(self._parts) - 1
         while number >= 0:
             part = self._parts[number]
-            # Of rows that begin at this leaf the last one: those before it have no leaves.
+            # The last row that begins at or before this leaf: others that begin there are empty.
             row = int(part.begins.searchsorted(leaf, "right")) - 1
             leaf -= int(part.begins[row])
             yield part.table, int(part.ids[row])

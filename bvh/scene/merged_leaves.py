@@ -3,8 +3,8 @@
 Rays traverse one tree faster than many small ones: they are set up once, not in each leaf that they
 enter. The hits are the same, because a scene is defined by its mesh. But a merged tree stores each
 instance's triangles, and any move makes it outdated. So it is built only for scenes of few
-triangles, and after rays have lost the time of a build (see `tree.tlas`): RAY_SECONDS a ray; times
-of builds are measured.
+triangles, and only once rays without it have lost as much time as a build takes (`tree.tlas` says
+why). A ray loses RAY_SECONDS; the time of a build follows from those of earlier builds.
 """
 
 import time
@@ -29,7 +29,7 @@ MAX_ROWS, MAX_LEAVES = 1 << 17, 1 << 12
 # Time that a merged tree saves for each ray: 60 to 240 ns in scenes of 50 and of 700 leaves.
 RAY_SECONDS = 1e-7
 # Faces smaller than this share of the scene's size often need the exact test. If more than one in
-# FEW faces is, rays are faster in the leaves' local frames.
+# FEW faces is so small, rays are faster in the leaves' own frames.
 FINEST, FEW = 2.0**-14, 32
 # Least time of a build, for each leaf and for each triangle.
 LEAF_SECONDS, FACE_SECONDS = 5e-6, 1e-7
@@ -96,7 +96,7 @@ class MergedTree(NamedTuple):
         owner, leaf, prim = named_codes(self.codes, self.owners, threads, rows)
         prim, owner, leaf = shaped(shape, prim, owner, leaf)
         of_scene = Hits(hits.t, prim, hits.u, hits.v, hits.front, owner, leaf)
-        # What positions and normals of hits are computed from: the scene, also for `hits`.
+        # Positions and normals are computed from `_source`, which is the scene for `hits`, too.
         vars(of_scene)["_source"] = vars(hits).get("_source")
         return of_scene
 
@@ -112,7 +112,7 @@ def _can_merge(tree: TreeArrays) -> bool:
 class LeafMerger:
     """Merged tree of a scene, and the decision when to build it."""
 
-    # Measured time of a build divided by its `_least_seconds`, for the fastest build so far.
+    # Measured time of a build divided by its `_least_seconds`: the least of all builds, at most 4.
     slowness: ClassVar[float] = 4.0
 
     def __init__(
@@ -156,8 +156,8 @@ class LeafMerger:
         if not (self._mergeable and 0 < count <= MAX_LEAVES) or self._building:
             return None
         self._rays += rays
-        # The seconds that these rays would have saved in a merged tree, against those of its build:
-        # `slowness` times the least, first by the number of leaves alone, then also by faces.
+        # A build takes `slowness` times its least time. The time for the leaves alone, which needs
+        # no count of faces, rules out most calls.
         saved = self._rays * RAY_SECONDS
         if saved <= self.slowness * LEAF_SECONDS * count:
             return None

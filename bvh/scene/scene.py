@@ -371,7 +371,7 @@ def _warm_points() -> None:
 
 
 @called_by_address
-def _any_hit_counts(ray_id, instance_id, prim_id, t, u, v, data):
+def _accept_all(ray_id, instance_id, prim_id, t, u, v, data):
     """Return True, as a user's filter that accepts every hit: filters have these arguments."""
     return True
 
@@ -381,5 +381,5 @@ def _warm_filters() -> None:
     """Compile ray queries with users' filters."""
     scene, rays = Scene(), (np.ones((2, 3)), -np.ones((2, 3)))
     scene.add(BVH.from_triangles(np.eye(3), [[0, 1, 2]]))
-    scene.closest_hit(*rays, filter=_any_hit_counts)
-    scene.any_hit(*rays, filter=_any_hit_counts)
+    scene.closest_hit(*rays, filter=_accept_all)
+    scene.any_hit(*rays, filter=_accept_all)

@@ -223,12 +223,12 @@ class SceneContent(InstanceHolder):
 
         Errors call the argument `name`.
         """
-        numbers = self._numbers(ids)
+        numbers = self._names_to_ids(ids)
         if np.ndim(numbers) == 0:
             return np.array([self._row(numbers, name)])  # type: ignore[arg-type]
         return self._instances.rows_of(arguments.index_rows(name, numbers))
 
-    def _numbers(self, ids: int | str | ArrayLike) -> int | ArrayLike:
+    def _names_to_ids(self, ids: int | str | ArrayLike) -> int | ArrayLike:
         """Return `ids` with each name replaced by the id of the only instance with that name."""
         if isinstance(ids, str):
             return self._id_of(ids)

@@ -46,7 +46,7 @@ class SceneQueries(
     _quick = property(SceneContent._current)
 
     def _ray_target(self) -> RaySearch:
-        """Return the search for rays: of the current view, or for many rays of its merged tree."""
+        """Return the search for rays: of the current view or, for many rays, of its merged tree."""
         view = self._current()
         # The owner keeps the arrays alive: `progress` may change the scene.
         return ray_search_of(view, view.arrays, view.split, owner=view, merged=view.merger.tree_for)
@@ -164,8 +164,8 @@ class SceneQueries(
     def _selects(self, leaf: results.Ids, prim_id: results.Ids, mask: int) -> NDArray[np.bool_]:
         """Return flags (n,) of n faces, given by `leaf` and `prim_id`, (n,) each.
 
-        True if the group bits of the face, and the mask of the leaf, share a bit with `mask`, an
-        int32.
+        True if both the group bits of the face and the mask of the leaf share a bit with `mask`,
+        an int32.
         """
         leaves = self._current_leaves()
         selected = np.asarray(leaves.masks[leaf] & np.uint32(mask & ALL_BITS) != 0)

@@ -52,21 +52,21 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
     oriented boxes (0 for other trees), and the largest radius (see `world_bounds.skew_of`).
     """
     # The transform of a point is x'' = A x' + b, with the centre c of `frame`, A = W * 2**shift,
-    # written column by column, and b = (W c - local_centre) * unit; `w` are the rows of the inverse
+    # written column by column, and b = (W c - tree_centre) * unit; `w` are the rows of the inverse
     # W. `norm` is the largest sum of absolute values in a row of A. `shift_error` bounds the error
-    # of b: 2**-51 of the absolute terms, for few roundings of 2**-53. `vertex_error` bounds how far
-    # rounding moves vertices in the tree's frame: in the world by 2**-53 of a coordinate, or
-    # 2**-1074, the least number. A map has 12 numbers, so that row r of map i begins at 12 i + 4 r.
+    # of b: two roundings of 2**-53 of the absolute terms, and as much for the rounding of these.
+    # `vertex_error` bounds how far rounding moves vertices in the tree's frame: in the world by
+    # 2**-53 of a coordinate, or the least double, 2**-1074. Row r of map i begins at 12 i + 4 r.
     for i in rows:
-        local = frames[tree_of[i]]
-        c, local_centre = centre(frame), centre(local)
-        shift, unit = exponent(local) - exponent(frame), scale(local)
+        tree_frame = frames[tree_of[i]]
+        c, tree_centre = centre(frame), centre(tree_frame)
+        shift, unit = exponent(tree_frame) - exponent(frame), scale(tree_frame)
         at = i * instanced.TRANSFORM_SIZE
         norm, shift_error, vertex_error = 0.0, 0.0, 0.0
         for row in range(3):
             w = row_of(inverses, 12 * i + 4 * row)
             _, image = rounded_dot(w, c)
-            total, terms, error = 0.0, abs(w[3]) + abs(local_centre[row]), 0.0
+            total, terms, error = 0.0, abs(w[3]) + abs(tree_centre[row]), 0.0
             for axis in range(3):
                 entry = scale_by(w[axis], shift)
                 transforms[at + 3 * axis + row] = entry
@@ -74,7 +74,7 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
                 terms += abs(w[axis] * c[axis])
                 reach = max(abs(boxes[i, axis]), abs(boxes[i, 3 + axis]))
                 error += abs(w[axis]) * (2.0**-53 * reach + 2.0**-1074)
-            transforms[at + 9 + row] = (image - local_centre[row]) * unit
+            transforms[at + 9 + row] = (image - tree_centre[row]) * unit
             norm = max(norm, total)
             shift_error = max(shift_error, terms * unit * 2.0**-51)
             vertex_error = max(vertex_error, error * unit)
@@ -86,9 +86,9 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
         # Spheres and capsules may extend beyond their image by GROWTH radii; others have -1.
         vertex_error += GROWTH * max(skews[tree_of[i], 2], 0.0) * unit
         for axis in range(3):
-            transforms[at + instanced.LOWEST + axis] = lowest(local, axis)
-            transforms[at + instanced.HIGHEST + axis] = highest(local, axis)
-        transforms[at + instanced.BOUND] = bound(local)
+            transforms[at + instanced.LOWEST + axis] = lowest(tree_frame, axis)
+            transforms[at + instanced.HIGHEST + axis] = highest(tree_frame, axis)
+        transforms[at + instanced.BOUND] = bound(tree_frame)
         transforms[at + instanced.NORM] = norm
         transforms[at + instanced.SHIFT_ERROR] = shift_error
         # The factor covers the rounding of the bound itself.
@@ -216,19 +216,19 @@ class SceneView(Searched):
         return SceneTarget(arrays.row, self.metrics, -1) if self.plain else None
 
     def for_batch(self, rays: int, threads: int | None) -> tuple[TreeArrays, MergedTree | None]:
-        """Return (arrays, merged tree) to search for `rays` rays; (TLAS, None) without a tree."""
+        """Return (arrays, merged tree) to search for `rays` rays: the TLAS, if the tree is None."""
         merged = self.merger.tree_for(rays, threads)
         return self.arrays if merged is None else merged.arrays, merged
 
-    def first_other(self, mask: int, rounded: bool = False) -> tuple[int, str] | None:
+    def first_other(self, mask: int, accept_round: bool = False) -> tuple[int, str] | None:
         """Return the first leaf that is not over triangles, of those that an int32 mask selects.
 
         The result is (leaf, kind of its primitives), or None if there is no such leaf. If
-        `rounded`, leaves over spheres and capsules are passed over, too.
+        `accept_round`, leaves over spheres and capsules are passed over, too.
         """
         if self.plain:
             return None
-        passed = self._plain | self.round_trees if rounded else self._plain
+        passed = self._plain | self.round_trees if accept_round else self._plain
         others = np.flatnonzero(~passed[self.tree_of] & (self._masks & np.int32(mask) != 0))
         kinds = [type(self.trees[k].primitives).__name__.lower() for k in self.tree_of[others[:1]]]
         return (int(others[0]), kinds[0]) if kinds else None
@@ -248,9 +248,9 @@ class SceneView(Searched):
         """Return the arrays of the TLAS with all leaves hidden that are False in `leaves`, (n,)."""
         # The masks themselves must not change, as other queries may run meanwhile.
         masks, arrays = np.where(leaves, self._masks, np.int32(0)), cast(Any, self.arrays)
-        instanced = arrays.primitives._replace(masks=kernel_input(masks))
-        some: TreeArrays = arrays._replace(primitives=instanced)
-        return some
+        primitives = arrays.primitives._replace(masks=kernel_input(masks))
+        tlas: TreeArrays = arrays._replace(primitives=primitives)
+        return tlas
 
     @property
     def nbytes(self) -> int:
@@ -272,8 +272,8 @@ class SceneView(Searched):
         self.moves += 1
         self.moved_at[leaves] = self.moves
         self._maps[leaves] = new
-        # `_near` is the prepared kernel of points, if any, whose first argument refers to metrics.
-        # If two threads computed these, it may refer to those that are not updated below.
+        # `_near`, the prepared search for points, refers to an array of metrics. If two threads
+        # computed metrics, that may be the array that was not kept, and is not updated below.
         if self._near is not None and self._near.arguments[0].metrics.base is not self._metrics:
             self._near = None
         if self._metrics is not None:

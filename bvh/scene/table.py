@@ -40,7 +40,7 @@ from bvh.tree.changes import changes
 Rows = NDArray[np.int64]
 
 MAX_ID = 2**31 - 1  # ids are int32 in results
-REMEMBERED = 4096  # rows that a log may list, beside twice the number of rows in its table
+REMEMBERED = 4096  # changes and rows that a log may hold, plus twice the rows of its table
 # Rows by which a table over all ids may exceed the ids that are looked up (see `names_of`).
 SMALL_TABLE = 1024
 NO_ROWS = np.empty(0, np.int64)
@@ -174,7 +174,7 @@ class Instances:
         """
         first, count = self.next_id, len(maps)
         if count == 0 or first + count > MAX_ID:
-            # A child that is new gets no instance, so `compact` must drop it.
+            # If the child is new, it gets no instance, and `compact` must drop it.
             self._is_compact = False
         if first + count > MAX_ID:
             raise ValueError(f"a scene can assign {MAX_ID} ids, and has assigned {first}")
@@ -189,10 +189,11 @@ class Instances:
                     more = np.empty((max(end - len(old), len(old), 4), *old.shape[1:]), old.dtype)
                     self._columns[column] = np.concatenate([old, more])
                 self._columns[column][begin:end] = values
+            # `names` may be endless.
             named = zip(ids.tolist(), names, strict=False)
             self.names |= {number: str(name) for number, name in named if name is not None}
             self._size, self.next_id = end, first + count
-            self._reshaped()
+            self._note_structure()
         return ids
 
     def row_of(self, number: int) -> int:
@@ -213,9 +214,8 @@ class Instances:
             rows: Rows = np.clip(ids - all_ids[0], 0, len(all_ids) - 1)
         else:
             rows = np.minimum(all_ids.searchsorted(ids), len(all_ids) - 1)
-        # An empty table has no row to compare with.
         exists = np.zeros(len(ids), np.bool_)
-        if len(all_ids):
+        if len(all_ids):  # an empty table has no row to compare with
             exists = (all_ids[rows] == ids) & (self.column("child")[rows] >= 0)
         if not exists.all():
             raise KeyError(f"there is no instance {ids[int((~exists).argmax())]}")
@@ -234,7 +234,7 @@ class Instances:
         # An unknown id is an error, with or without a name.
         with self.without_compaction():
             self.rows_of(distinct[distinct != -1])
-        names = np.array([self.names.get(k, missing) for k in distinct.tolist()] + [None], object)
+        names = np.array([self.names.get(k, missing) for k in distinct.tolist()], object)
         return names[rows.reshape(ids.shape)]
 
     def record(self, row: int) -> Instance:
@@ -298,9 +298,9 @@ class Instances:
         with table_guard.lock:
             self._columns["child"][rows] = child
             self._is_compact = False
-            self._reshaped()
+            self._note_structure()
 
-    def _reshaped(self) -> None:
+    def _note_structure(self) -> None:
         """Count an addition, a removal or a replacement, after which all rows may have changed."""
         self.forget()
         self.structure_version = self.version

@@ -56,14 +56,14 @@ class FileMesh(NamedTuple):
 class _PartTriangles(NamedTuple):
     """The m triangles of a part.
 
-    `faces` (m, 3) are indices of `FileMesh.points`. `polygons` and `local` (m,) are the polygon of
-    each triangle, numbered in the file and in the part. `corners` (m, 3) are indices of
+    `faces` (m, 3) are indices of `FileMesh.points`. `polygons` and `in_part` (m,) are the polygon
+    of each triangle, numbered in the file and in the part. `corners` (m, 3) are indices of
     `FileMesh.corners`, or None where the file has neither texture coordinates nor normals.
     """
 
     faces: Ints
     polygons: Ints
-    local: Ints
+    in_part: Ints
     corners: Ints | None
 
 
@@ -107,13 +107,13 @@ def _divided(mesh: FileMesh, faces: Ints, face_ids: Ints | None) -> Iterator[_Pa
     order = np.argsort(mesh.part_ids, kind="stable")
     begins = np.searchsorted(mesh.part_ids[order], np.arange(len(mesh.parts)))
     # The number of each polygon in its part: polygons keep their order.
-    local = np.empty(len(order), np.int64)
-    local[order] = np.arange(len(order)) - begins[mesh.part_ids[order]]
+    in_part = np.empty(len(order), np.int64)
+    in_part[order] = np.arange(len(order)) - begins[mesh.part_ids[order]]
     part_of = mesh.part_ids[polygons]
     order = np.argsort(part_of, kind="stable")
     for rows in np.split(order, np.searchsorted(part_of[order], np.arange(1, len(mesh.parts)))):
         some = None if corners is None else corners[rows]
-        yield _PartTriangles(faces[rows], polygons[rows], local[polygons[rows]], some)
+        yield _PartTriangles(faces[rows], polygons[rows], in_part[polygons[rows]], some)
 
 
 def _corners_of(mesh: FileMesh, faces: Ints, polygons: Ints) -> Ints:
@@ -171,8 +171,8 @@ def _mesh_of_part(mesh: FileMesh, part: Part, triangles: _PartTriangles) -> Any:
     made = trimesh.Trimesh(mesh.points[used], faces, process=False, **options)
     if mesh.face_colors is not None and part.painted and "vertex_colors" not in options:
         made.metadata[FACE_COLORS] = mesh.face_colors[triangles.polygons]
-    if not np.array_equal(triangles.local, np.arange(len(faces))):
-        made.metadata[FACE_IDS] = triangles.local.astype(np.int32)
+    if not np.array_equal(triangles.in_part, np.arange(len(faces))):
+        made.metadata[FACE_IDS] = triangles.in_part.astype(np.int32)
     return made
 
 

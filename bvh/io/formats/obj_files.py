@@ -236,8 +236,8 @@ def _slots(
     is_slash, is_space = data == ord("/"), data <= 32
     # Where corners begin, and where their numbers begin.
     starts = np.flatnonzero(~is_space[1:] & is_space[:-1]) + 1
-    is_digit = ~(is_slash | is_space)
-    at = np.flatnonzero(is_digit[1:] & ~is_digit[:-1]) + 1
+    in_number = ~(is_slash | is_space)
+    at = np.flatnonzero(in_number[1:] & ~in_number[:-1]) + 1
     slashes = np.cumsum(is_slash, dtype=np.int32)
     per_corner = np.diff(slashes[starts], append=slashes[-1])
     bad = is_slash[starts] | (per_corner > 2)
@@ -311,8 +311,8 @@ def _parts_of(
 
     A part is an object; where an object has several groups, or there is no object, it is a group.
     Within it, the faces of each material with an image are a part of their own, and so are faces
-    without a material. All others are one part, with the colours (count, 4) of their materials:
-    these are None if no part has several materials. `names` are as in `_State`.
+    without a material. All others are one part, with the colours (count, 4) of their materials. The
+    colours are None if no part has several materials. `names` are as in `_State`.
     """
     # Runs of faces: the first, the last plus 1, their object, group and material.
     runs: list[tuple[int, int, str | None, str | None, str | None]] = []

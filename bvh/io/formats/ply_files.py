@@ -251,8 +251,8 @@ class _Bytes:
     def begins(self, element: Element) -> tuple[Ints, int | None]:
         """Return where each row begins, and the size of all rows, or None if they differ."""
         count, left = element.rows, len(self._data) - self._at
-        # For each list: the bytes from the length of the list before, or from the begin of the row,
-        # to its length, without values; the function that reads it; and the bytes of a value.
+        # For each list: the bytes from the length of the previous list, or from the start of the
+        # row, to this length, without values; the reader of this length; the bytes of a value.
         lists, gap = list[tuple[int, Any, int]](), 0
         for _, kind, length in element.properties:
             if length is not None:
@@ -263,8 +263,8 @@ class _Bytes:
         if count * (sum(before for before, _, _ in lists) + gap) > left:
             self._refuse(element)
         # Usually lists are as long in all rows as in the first, whose lengths are at `lengths_at`.
-        ends, lengths_at = self._visited(element, lists, gap, 1)
-        stride = int(ends[1]) - self._at
+        begins, lengths_at = self._scan_rows(element, lists, gap, 1)
+        stride = int(begins[1]) - self._at
         if count * stride <= left:
             kinds = (one.length for one in element.properties if one.length is not None)
             places = self._at + stride * np.arange(count)
@@ -272,15 +272,15 @@ class _Bytes:
                        for kind, at in zip(kinds, lengths_at, strict=True)]  # fmt: skip
             if all((column == column[0]).all() for column in lengths):
                 return places, stride
-        return self._visited(element, lists, gap, count)[0][:-1], None
+        return self._scan_rows(element, lists, gap, count)[0][:-1], None
 
-    def _visited(
+    def _scan_rows(
         self, element: Element, lists: list[tuple[int, Any, int]], tail: int, count: int
     ) -> tuple[Ints, list[int]]:
-        """Return where `count` rows begin and the last ends, and where lengths in the last are.
+        """Read the lengths in `count` rows, one row after another; return (begins, lengths_at).
 
-        Visits row by row. `lists` has (bytes from the length before to this one, without values;
-        reader of the length; bytes of a value), and `tail` is the bytes from the last length on.
+        `begins` has the place of each row, then the end of the last; `lengths_at`, the places of
+        the last row's lengths. `lists` is that of the caller, and `tail` its last `gap`.
         """
         begins, place, lengths_at = np.empty(count + 1, np.int64), self._at, list[int]()
         try:
@@ -378,7 +378,7 @@ class _Words:
         return converted
 
     def lists(self, place: Ints, lengths: Ints, kind: str, stride: int | None) -> NDArray[Any]:
-        """Return one after another the lists of values that begin at places; no stride is used."""
+        """Return the lists that begin at places, one after another; `stride` is unused."""
         total = int(lengths.sum())
         if total > len(self._numbers):
             raise ValueError(f"it is cut off: its lists have {total} numbers")

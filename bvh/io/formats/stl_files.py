@@ -98,7 +98,7 @@ def _read_text(data: bytes) -> FileMesh:
     pattern = np.array([WORDS.index(word) for word in FACET])
     expected = np.resize(pattern, len(of_facets))
     bad = kind[of_facets] != expected
-    # No solid begins or ends within a facet.
+    # No solid begins or ends within a facet, before one of its lines but the first (`expected` 0).
     borders = np.flatnonzero(kind >= SOLID)
     bad |= (expected > 0) & (np.diff(np.searchsorted(borders, of_facets), prepend=0) > 0)
     if bad.any() or len(of_facets) % len(FACET):

@@ -16,8 +16,9 @@ PIECE = 1 << 22
 MARK = b"\xef\xbb\xbf"
 # Behind a word: white space, or a comment (a part of a regular expression).
 GAP = rb"(?=[\0-\x20#])"
-# A number appended to a text of numbers: if it is read, all before it were numbers.
-_SENTINEL = 4503599627370497
+# A number appended to a text of numbers: if it is read, all before it were numbers. Integers and
+# doubles hold it exactly, and a text hardly has it.
+_SENTINEL = 2**52 + 1
 
 
 class Lines(NamedTuple):
@@ -139,10 +140,10 @@ def first_without_numbers(text: bytes, kind: type[np.generic]) -> tuple[int, byt
 def line_number(
     data: bytes, row: int, word: bytes = rb"[^\0-\x20]", original: bytes | None = None
 ) -> int:
-    """Return the number in the text, from 1, of line `row` (from 0) of those that match `word`.
+    """Return the number (from 1) of a line: line `row` (from 0) of those that begin with `word`.
 
-    `word` is a regular expression for the begin of the first word, by default any. If lines are
-    joined in `data`, lines are counted in `original`, the text before, of the same length.
+    `word` is a regular expression for the start of the first word, by default any. If lines were
+    joined in `data`, those of `original`, the text before that, of the same length, are counted.
     """
     lines = re.finditer(rb"^[\0-\x09\x0b-\x20]*(?:%b)" % word, data, re.MULTILINE)
     for k, line in enumerate(lines):

@@ -30,7 +30,7 @@ ROUNDED = 1e-3
 
 
 def natural(owner: Json, name: str, usual: int | None = None, least: int = 0) -> int:
-    """Return the integer `owner[name]`, at least `least`; by default `usual`, unless it is None."""
+    """Return the integer `owner[name]`, or else `usual`; raise if that is None or below `least`."""
     value = owner.get(name, usual)
     if type(value) is not int or value < least:
         raise ValueError(f"{name} must be an integer from {least} up, got {value!r:.99}")
@@ -111,7 +111,7 @@ class Accessors:
         if begin + size > len(data):
             end = f"{begin + size} of buffer {view['buffer']}, which has {len(data)} bytes"
             raise ValueError(f"bufferView {number} ends at byte {end}")
-        stride = natural(view, "byteStride", 1, least=1) if "byteStride" in view else None
+        stride = natural(view, "byteStride", least=1) if "byteStride" in view else None
         return memoryview(data)[begin : begin + size], stride
 
     def _rows(
@@ -120,7 +120,7 @@ class Accessors:
         """Return the elements (count, lanes) in the bufferView that `owner` names.
 
         `owner` is the JSON of an accessor, or of the indices or values of a sparse one. `kind` is
-        the component type, and `lanes` the components of an element. `what` names the elements in
+        the component type, and `lanes` the number of components. `what` names the elements in
         errors. If `packed`, elements must follow each other without gaps.
         """
         data, stride = self.view(owner["bufferView"])

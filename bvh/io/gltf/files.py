@@ -42,12 +42,12 @@ HARMLESS = (
     "KHR_techniques_webgl", "ADOBE_materials_", "FB_ngon_encoding", "EXT_mesh_manifold",
 )  # fmt: skip
 
-# The most steps from all nodes to the root, which trimesh walks: some seconds, and for each node
-# more than the mean depth of any scene.
+# Limits of the steps from all nodes to the root, which trimesh walks: a number that takes some
+# seconds, plus, for each node, more than the mean depth of usual scenes.
 _STEPS, _MEAN_DEPTH = 1 << 19, 64
 
 
-def plain(
+def rewritten(
     data: bytes, binary: bool, resolver: Any, allowance: Allowance
 ) -> tuple[bytes, GltfFiles]:
     """Return the content of a .gltf file for trimesh, and a resolver of the files that it names.
@@ -67,7 +67,7 @@ def plain(
         _check_extensions(content)
         _check_arrays(content, allowance)
         files = GltfFiles(resolver)
-        return json.dumps(_plain(Accessors(content, chunk, files), allowance)).encode(), files
+        return json.dumps(_for_trimesh(Accessors(content, chunk, files), allowance)).encode(), files
     except (TypeError, AttributeError, LookupError) as error:
         raise ValueError(f"its JSON is not that of glTF: {error!r}") from None
 
@@ -108,8 +108,8 @@ def _check_extensions(content: Json) -> None:
             raise ValueError(f"it needs the extension {name!r:.99}, which is not supported{hint}")
 
 
-def _plain(accessors: Accessors, allowance: Allowance) -> Json:
-    """Return JSON for trimesh: meshes as plain triangles, nodes, materials and images."""
+def _for_trimesh(accessors: Accessors, allowance: Allowance) -> Json:
+    """Return a file as JSON for trimesh: plain triangles, nodes, materials and images."""
     content, meshes = accessors.content, Meshes(accessors, allowance)
     nodes = meshes.nodes()
     _give_names(nodes, meshes.meshes)

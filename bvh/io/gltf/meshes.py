@@ -55,7 +55,8 @@ class Meshes:
     """The meshes and nodes of a file, rewritten for trimesh.
 
     `meshes`, `accessors` and the nodes that `nodes` returns are JSON. Accessor k and buffer k are
-    the same new array, of `sizes[k]` bytes. `allowance` limits what is made.
+    the same new array, of `sizes[k]` bytes; buffers of images follow. `allowance` limits what is
+    made.
     """
 
     def __init__(self, accessors: Accessors, allowance: Allowance) -> None:

@@ -1,9 +1,9 @@
 """Saved trees and scenes, and `bvh.load_scene`: scenes of other formats.
 
-Files are not trusted. A header is checked before anything is created from it; the arrays, by their
-digests and for soundness, before any kernel runs on them: in `load`, or for a mapped tree at its
-first use. Until then such a tree has no arrays, and the first access of them runs the check (see
-`TreeBase.__getattr__`): no query can go past it, and later ones pay nothing for it.
+Files are not trusted. A header is checked before anything is created from it. Arrays are checked by
+their digests and for soundness before any kernel runs on them: in `load` or, for a mapped tree, at
+its first use. Until then such a tree has no arrays, and the first access of them runs the check, so
+no query can go past it, and later ones pay nothing for it (see `TreeBase.__getattr__`).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _loaded(
     """Return (the tree or scene in a file, all trees in it).
 
     `name` is the file in errors, `header` its checked header and `content` its bytes, which are
-    mapped if `mmap`. If `verify`, `workers` threads check them; mapped trees, at their first use.
+    mapped if `mmap`. If `verify`, `workers` threads check them, for mapped trees at the first use.
     """
     trees: list[BVH] = []
     # The header of the file, and those of the trees in a scene.
@@ -236,7 +236,7 @@ def _is_cut_off(content: Any) -> bool:
 def _mapped(content: Any) -> MappedFile | None:
     """Return the file, and the place in it, of `content`, the bytes of a saved tree or scene.
 
-    None unless they are a view of a map that begins where its file does.
+    None unless `content` is a view of a map that begins where its file does.
     """
     whole = content
     while isinstance(whole.base, np.ndarray):
@@ -273,8 +273,8 @@ class _SavedTree:
             face_ids, bits = stored.get("face_ids"), stored.get("face_bits")
             if verify and face_ids is not None and (face_ids < 0).any():
                 raise ValueError("is not valid: a face has a number below 0")
-            points = [stored[name] for name in file_formats.PRIMITIVE_ARRAYS if name in stored]
-            primitives = frozen_primitives(kind(*points))
+            fields = [stored[name] for name in file_formats.PRIMITIVE_ARRAYS if name in stored]
+            primitives = frozen_primitives(kind(*fields))
             if header.width == WIDTH:
                 # Compact groups have int16 instead of float32: half as many numbers of 4 bytes.
                 groups, size = stored["groups"], GROUP_SIZE // 2 if header.compact else GROUP_SIZE
@@ -290,7 +290,7 @@ class _SavedTree:
                 with prefixed("is not valid"):
                     check_primitives(primitives, self.threads)
                 # Copies, so that nothing refers to the file, which is not needed any more.
-                primitives = frozen_primitives(kind(*(array.copy() for array in points)))
+                primitives = frozen_primitives(kind(*(array.copy() for array in fields)))
                 face_ids = None if face_ids is None else face_ids.copy()
                 bits = None if bits is None else bits.copy()
                 lanes = np.int16 if header.compact else np.float32
@@ -319,9 +319,11 @@ class _SavedTree:
 
 
 def _tree(saved: _SavedTree, mmap: bool, verify: bool) -> BVH:
-    """Return the tree of a file; if `mmap` and `verify`, it gets checked arrays when first used."""
-    tree: BVH = object.__new__(BVH)
-    header = saved.header
+    """Return the tree of a file, built again if it was saved for vectors of another width.
+
+    Otherwise, if `mmap` and `verify`, its arrays are checked and set at its first use.
+    """
+    tree, header = object.__new__(BVH), saved.header
     tree._bounds = kernel_input(np.array(header.bounds).reshape(2, 3))
     tree._quality, tree._build_seconds = header.quality, header.seconds
     if mmap and header.width != WIDTH:

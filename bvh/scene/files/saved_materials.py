@@ -106,7 +106,7 @@ def _png(image: Any) -> bytes:
 
 
 def _image(data: NDArray[np.uint8]) -> Any:
-    """Return the image in the bytes `data`, PNG, not decoded but checked; None without Pillow."""
+    """Return the image in `data`, bytes of a PNG, opened but not decoded; None without Pillow."""
     try:
         from PIL import Image
     except ImportError:

@@ -38,32 +38,34 @@ def save_scene(scene: SceneContent, path: str | os.PathLike[str], threads: int) 
     parts = nested_scenes(scene)
     children = {id(child): child for part in parts for child in part._instances.children}
     trees = [child for child in children.values() if isinstance(child, TreeBase)]
-    files = [file_size_and_pieces(tree, threads) for tree in trees]
+    contents = [file_size_and_pieces(tree, threads) for tree in trees]
+    # The size of each tree's file in bytes, and the pieces of its content.
+    sizes, pieces = zip(*contents, strict=True) if contents else ((), ())
     attributes = [scene.attributes(tree) for tree in trees]
     normals, uv, materials = zip(*attributes, strict=True) if attributes else ((), (), ())
     given = [material for material in materials if material is not None]
     ups = [file_formats.UPS.index(part._up) for part in parts]
-    tables_of = [part._instances for part in parts]
+    counts = [(len(part._instances), part._instances.next_id) for part in parts]
     # The columns of "scenes" and "trees" are described in `_check_counts`.
     tables: dict[str, Any] = _instance_tables(parts, trees, given) | {
-        "scenes": [(len(t), t.next_id, up) for t, up in zip(tables_of, ups, strict=True)],
+        "scenes": [(*count, up) for count, up in zip(counts, ups, strict=True)],
         "trees": [
             (size, *(array is not None for array in of_tree), of_tree.reversed)
-            for (size, _), of_tree in zip(files, attributes, strict=True)
+            for size, of_tree in zip(sizes, attributes, strict=True)
         ],
         "normals": _joined(normals, 3),
         "uv": _joined(uv, 2),
     }
-    counts = [len(tables[k]) for k in ("scenes", "trees", "ids", "text", "normals", "uv")]
+    rows = [len(tables[k]) for k in ("scenes", "trees", "ids", "text", "normals", "uv")]
     # A header without its last two fields, size and digests, on which the end does not depend.
-    blank = file_formats.SceneHeader._make((*counts, 0, ()))
-    end = file_formats.tables_end(blank) + sum(size for size, _ in files)
+    blank = file_formats.SceneHeader._make((*rows, 0, ()))
+    end = file_formats.tables_end(blank) + sum(sizes)
     header = blank._replace(size=end)
     start = file_pieces(
         file_formats.tables_of(header), tables,
         lambda digests: file_formats.packed_scene(header._replace(digests=digests)), threads,
     )  # fmt: skip
-    replace_file(os.fspath(path), itertools.chain(start, *(pieces for _, pieces in files)))
+    replace_file(os.fspath(path), itertools.chain(start, *pieces))
 
 
 def _instance_tables(
@@ -71,7 +73,7 @@ def _instance_tables(
 ) -> dict[str, Any]:
     """Return the columns of the instances of all scenes `parts`, one after another, by name.
 
-    "text" has the bytes of the names, of which "lengths" is the number, and then all `materials`.
+    "lengths" has the number of bytes of each name, and "text" all names, then all `materials`.
     `trees` are the trees of all scenes, in the order of the file.
     """
     # In a file, a child is k for tree k, or ~k for scene k, which is below 0.

@@ -36,12 +36,12 @@ SLACK = 1.0 - 2.0**-48
 
 
 class NearbyLeaves(NamedTuple):
-    """Pairs of leaves that may be near each other, sorted by their instances, then `nearest`."""
+    """Pairs of leaves that may be near each other, sorted by instances, then `lower_bounds`."""
 
     job: instance_pairs.PairJob
     owners: Rows  # (n, 2): the ids of the two instances of each pair of leaves
     begins: Rows  # (g + 1,): the first pair of leaves of each pair of instances, then n
-    nearest: Reals  # (n,): a lower bound of the distance of each pair of leaves
+    lower_bounds: Reals  # (n,): of the distance of each pair of leaves
 
     @property
     def instances(self) -> Rows:
@@ -69,14 +69,14 @@ def candidates(
         gaps = np.maximum(others[:, :3] - boxes[:, 3:], boxes[:, :3] - others[:, 3:])
         # NaN, a difference of infinities, counts as no gap.
         gaps = np.where(gaps > 0.0, gaps, 0.0)
-        nearest = np.hypot(np.hypot(gaps[:, 0], gaps[:, 1]), gaps[:, 2]) * SLACK
-    selected = nearest <= reach
+        lower_bounds = np.hypot(np.hypot(gaps[:, 0], gaps[:, 1]), gaps[:, 2]) * SLACK
+    selected = lower_bounds <= reach
     if content is view:
         selected &= owner < owner2
     if len(ignored):
         selected &= ~np.isin(owner << 32 | owner2, ignored)
     order = np.flatnonzero(selected)
-    order = order[np.lexsort((nearest[order], owner2[order], owner[order]))]
+    order = order[np.lexsort((lower_bounds[order], owner2[order], owner[order]))]
     owners = np.stack([owner, owner2], axis=1)[order]
     # A pair of instances begins where the ids change. The row appended to the ids gives the end.
     begins = np.flatnonzero(np.diff(owners, axis=0, prepend=-1, append=-2).any(axis=1))
@@ -85,7 +85,7 @@ def candidates(
     job = instance_pairs.PairJob(
         first, second, itself=False, rows=rows, rows2=rows2, motions=motions
     )
-    return NearbyLeaves(job, owners, begins, nearest[order])
+    return NearbyLeaves(job, owners, begins, lower_bounds[order])
 
 
 class _RoundPairs(NamedTuple):
@@ -122,10 +122,10 @@ def _without(nearby: NearbyLeaves, left_out: NDArray[np.bool_]) -> NearbyLeaves:
     sizes = np.bincount(nearby.instances[rows], minlength=len(nearby.begins) - 1)
     job = nearby.job._replace(rows=nearby.job.rows[rows], rows2=nearby.job.rows2[rows])
     begins = np.concatenate([[0], np.cumsum(sizes)])
-    return NearbyLeaves(job, nearby.owners[rows], begins, nearby.nearest[rows])
+    return NearbyLeaves(job, nearby.owners[rows], begins, nearby.lower_bounds[rows])
 
 
-def _by_subtrees(
+def _subtree_worker(
     nearby: NearbyLeaves, which: Rows, entries: Rows, touching: NDArray[np.bool_], enough: Ids,
     cancel: Ids,
 ) -> Work:  # fmt: skip
@@ -154,10 +154,12 @@ def _by_subtrees(
     return work
 
 
-def _by_leaves(nearby: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, cancel: Ids) -> Work:
+def _leaf_worker(
+    nearby: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, cancel: Ids
+) -> Work:
     """Return a function for `share_long` that searches for contacts; a task is a pair of leaves.
 
-    It sets `touching`, and stops by `enough` and `cancel`, as that of `_by_subtrees` does.
+    It sets `touching`, and stops by `enough` and `cancel`, as that of `_subtree_worker` does.
     """
     job = nearby.job
     trees, trees2 = job.first.tree_of[job.rows], job.second.tree_of[job.rows2]
@@ -205,22 +207,22 @@ def find_touching(
     cancel, enough = np.zeros(1, np.int32), np.array([0, only_one], np.int32)
     rounds = _round_pairs(view, content, nearby.job)
     if rounds is not None:
-        _touch_rounds(nearby, rounds, touching, only_one)
+        _flag_round_contacts(nearby, rounds, touching, only_one)
         if only_one and touching.any():
             return pairs[touching]
         nearby = _without(nearby, rounds.flags)
     which, entries = instance_pairs.tasks_of(nearby.job, threads)
-    # Whether pairs of leaves were split into pairs of subtrees, or ruled out by these.
+    # Tasks are pairs of subtrees if pairs of leaves were split, or ruled out by their upper nodes.
     if len(which) and not np.array_equal(which, np.arange(len(nearby.job.rows))):
-        work = _by_subtrees(nearby, which, entries, touching, enough, cancel)
+        work = _subtree_worker(nearby, which, entries, touching, enough, cancel)
     else:
-        work = _by_leaves(nearby, touching, enough, cancel)
+        work = _leaf_worker(nearby, touching, enough, cancel)
     size = min(TASKS_AT_ONCE, max(1, len(which) // (8 * threads)))
     share_long(len(which), size, work, threads, cancel, progress)
     return pairs[touching]
 
 
-def _touch_rounds(
+def _flag_round_contacts(
     nearby: NearbyLeaves, rounds: _RoundPairs, touching: NDArray[np.bool_], only_one: bool
 ) -> None:
     """Flag in `touching` the pairs of instances that touch with a sphere or capsule.
@@ -297,7 +299,7 @@ def find_clearances(
             nearest, limit = None, max_distance
             # By increasing bounds: once one is above the least distance so far, all others are.
             for k in range(int(nearby.begins[group]), int(nearby.begins[group + 1])):
-                if nearby.nearest[k] > limit or cancel[0]:
+                if nearby.lower_bounds[k] > limit or cancel[0]:
                     break
                 nearest = _measure(nearby, k, nearest, limit, cancel, rounds)
                 limit = nearest.distance if nearest else limit
@@ -326,8 +328,8 @@ def find_closest(view: SceneView, content: SceneView, ignored: Rows, threads: in
         nearby = candidates(view, content, ignored, reach, threads)
         nearest: _NearestFaces | None = None
         limit, owners, rounds = np.inf, nearby.owners[:0], _round_pairs(view, content, nearby.job)
-        for k in np.argsort(nearby.nearest, kind="stable").tolist():
-            if nearby.nearest[k] > limit:
+        for k in np.argsort(nearby.lower_bounds, kind="stable").tolist():
+            if nearby.lower_bounds[k] > limit:
                 break
             before, nearest = nearest, _measure(nearby, k, nearest, limit, None, rounds)
             if nearest is not before:

@@ -222,7 +222,7 @@ class InstanceQueries(SceneContent):
         return with_progress(find_interferences, progress, view, names, ignored, limit, workers)
 
     def _over_triangles(self, query: str) -> SceneView:
-        """Return the current view; TypeError if `query` does not take what a visible leaf is over.
+        """Return the current view; TypeError if `query` does not take primitives of a visible leaf.
 
         `query` is the name of a method. All take triangles, and those in SHAPE_QUERIES also
         spheres and capsules.

@@ -115,7 +115,7 @@ def find_relations(
     return ScenePairs(pairs[related].astype(np.int32), relation=relation[related])
 
 
-class _State(NamedTuple):
+class _Solidity(NamedTuple):
     """Whether an instance is a solid."""
 
     open_edges: int  # -1 for instances that are not over triangles, nor one sphere or capsule
@@ -146,13 +146,13 @@ def find_interferences(
     pairs, solids = near_instances(view, ignored, margin, threads), InstanceSolids(view)
 
     @cache
-    def state(owner: int) -> _State:
+    def solidity(owner: int) -> _Solidity:
         """Return whether an instance is a solid, from a cache after the first call."""
-        return _state_of(solids, owner)
+        return _solidity_of(solids, owner)
 
     related, rows = [], []
     for k, (a, b) in enumerate(pairs.tolist()):
-        row = _row_of(solids, (a, b), (state(a), state(b)), margin, threads)
+        row = _row_of(solids, (a, b), (solidity(a), solidity(b)), margin, threads)
         if row is not None:
             related.append((a, b))
             rows.append(row)
@@ -161,7 +161,7 @@ def find_interferences(
     columns: Any = zip(*rows, strict=True) if rows else ((),) * len(_Row._fields)
     relation, *numbers, position, note = columns
     volume, depth, distance = (np.array(column, np.float64) for column in numbers)
-    states = [[state(owner) for owner in pair] for pair in related]
+    states = [[solidity(owner) for owner in pair] for pair in related]
     return Interferences(
         np.array(relation, "<U11"), volume, depth, distance,
         np.array(position, np.float64).reshape(-1, 2, 3),
@@ -173,36 +173,35 @@ def find_interferences(
     )  # fmt: skip
 
 
-def _state_of(solids: InstanceSolids, owner: int) -> _State:
+def _solidity_of(solids: InstanceSolids, owner: int) -> _Solidity:
     """Return whether the instance `owner` is a solid, and if not, why."""
     view = solids.view
     if view.round_trees[view.tree_of[solids.leaves(owner)]].any():
         try:
             solids.solid("interferences", owner)
         except ValueError as error:
-            return _State(open_edges=-1, oriented=False, flaw=str(error))
-        return _State(open_edges=0, oriented=True, flaw=None)
+            return _Solidity(open_edges=-1, oriented=False, flaw=str(error))
+        return _Solidity(open_edges=0, oriented=True, flaw=None)
     for leaf in solids.leaves(owner):
         primitives = view.trees[view.tree_of[leaf]].primitives
         if not isinstance(primitives, Triangles):
             kind = type(primitives).__name__.lower()
-            return _State(open_edges=-1, oriented=False, flaw=f"instance {owner} is over {kind}")
+            return _Solidity(open_edges=-1, oriented=False, flaw=f"instance {owner} is over {kind}")
     tree = solids.tree(owner)
     count = 0 if tree.is_closed else len(tree.open_edges())
     flaw = f"instance {owner} has {number_of(count, 'open edges')}" if count else None
     if tree.kind in THIN:
         flaw = f"instance {owner} is over {tree.kind}"
-    return _State(count, tree.is_oriented, flaw)
+    return _Solidity(count, tree.is_oriented, flaw)
 
 
 def _row_of(
-    solids: InstanceSolids, pair: tuple[int, int], states: tuple[_State, _State], margin: float,
-    threads: int,
+    solids: InstanceSolids, pair: tuple[int, int], states: tuple[_Solidity, _Solidity],
+    margin: float, threads: int,
 ) -> _Row | None:  # fmt: skip
     """Return the row of two instances; None if they are farther apart than `margin`.
 
-    `pair` has the ids of the instances, and `states` which of them are solids. The columns of a row
-    are relation, volume, depth, distance, position and note, NaN where nothing is measured.
+    `pair` has the ids of the instances, and `states` says which of them are solids.
     """
     flaws = "; ".join(state.flaw for state in states if state.flaw)
     if min(state.open_edges for state in states) < 0:
@@ -245,8 +244,8 @@ def _round_row(
 ) -> _Row | None:
     """Return the row of two instances, one or both a sphere or capsule; None if disjoint.
 
-    The columns are relation, volume, depth, distance, position and note; of these, volume and depth
-    are not measured. `pair` has the ids, and `flaws` says why an instance is no solid, if so.
+    Volume and depth are NaN, but 0 for instances that only touch. `pair` has the ids, and `flaws`
+    says why an instance is no solid, if so.
     """
     try:
         first, second = (solids.solid("interferences", owner) for owner in pair)

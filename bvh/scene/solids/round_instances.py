@@ -106,14 +106,14 @@ class RoundInstances:
         """Compare leaves of `view`, side 0, with leaves of `other`, side 1."""
         self._views = view, other
         # By (side, leaf), once computed: the shapes, and the search among the boxes around them.
-        self._shapes: dict[tuple[int, int], Parts] = {}
-        self._boxes: dict[tuple[int, int], RegionSearch] = {}
+        self._cached_shapes: dict[tuple[int, int], Parts] = {}
+        self._cached_boxes: dict[tuple[int, int], RegionSearch] = {}
 
     def nearest(self, leaf: int, leaf2: int, limit: float) -> Nearest | None:
         """Return the nearest parts of two leaves; None if their distance is above a limit."""
         leaves = leaf, leaf2
         is_round = [self.is_round(side, leaves[side]) for side in (0, 1)]
-        radii = [self._parts(k, leaves[k]).radii if is_round[k] else np.zeros(1) for k in (0, 1)]
+        radii = [self._shapes(k, leaves[k]).radii if is_round[k] else np.zeros(1) for k in (0, 1)]
         # The largest sum of the radii of two parts.
         most = sum(float(each.max(initial=0.0)) for each in radii)
         trees = [self._axes_or_faces(side, leaves[side]) for side in (0, 1)]
@@ -125,8 +125,8 @@ class RoundInstances:
         pair = self.pairs_of(leaf, leaf2, near.prim_id[None].astype(np.int64))
         gaps = pair.gaps()
         same_radii = all((each == each[0]).all() for each in radii)
-        # With several radii, or where shapes may touch, the pair of the nearest axes may not have
-        # the least gap, of which gaps[0, 1] is an upper bound: compare all pairs within that.
+        # With several radii, or where shapes may touch, another pair than that of the nearest axes
+        # may have the least gap. It is at most gaps[0, 1]: compare all pairs within that.
         if not same_radii or not near.distance * (1.0 - SLACK) > most:
             within = min(limit, float(gaps[0, 1])) * (1.0 + SLACK)
             pair = self._within(leaves, 0 if is_round[0] else 1, within)
@@ -159,7 +159,7 @@ class RoundInstances:
     def pairs_of(self, leaf: int, leaf2: int, prims: Ids) -> PartPairs:
         """Return m pairs of parts of two leaves; `prims`, (m, 2), has the ids of both parts."""
         rows = np.arange(len(prims))
-        first, second = self._some(0, leaf, prims[:, 0]), self._some(1, leaf2, prims[:, 1])
+        first, second = self._with_ids(0, leaf, prims[:, 0]), self._with_ids(1, leaf2, prims[:, 1])
         return PartPairs(first, rows, second, rows)
 
     def is_round(self, side: int, leaf: int) -> bool:
@@ -173,18 +173,18 @@ class RoundInstances:
         k = view.tree_of[leaf]
         return _tree_over_axes(view.trees[k]) if view.round_trees[k] else view.shown_trees()[k]
 
-    def _parts(self, side: int, leaf: int) -> Parts:
+    def _shapes(self, side: int, leaf: int) -> Parts:
         """Return the valid shapes of a leaf that is over spheres or capsules."""
         key, view = (side, leaf), self._views[side]
-        if key not in self._shapes:
+        if key not in self._cached_shapes:
             primitives = view.trees[view.tree_of[leaf]].primitives
             shape = shape_of(primitives)
             # `bounds` returns lower corners, upper corners, and which shapes are valid.
             ids = np.flatnonzero(shape.bounds(primitives.points)[2])
             points = shape.instances(primitives.points[ids], view.maps[leaf])
             boxes, radii = np.hstack(shape.bounds(points)[:2]), points[:, -1].copy()
-            self._shapes[key] = Parts(ids, axes_of(points), radii, boxes)
-        return self._shapes[key]
+            self._cached_shapes[key] = Parts(ids, axes_of(points), radii, boxes)
+        return self._cached_shapes[key]
 
     def _search(self, side: int, leaf: int) -> RegionSearch:
         """Return the region search of the faces of a leaf, or of boxes around its shapes."""
@@ -193,16 +193,16 @@ class RoundInstances:
             only = view.only(np.arange(len(view)) == leaf)
             return search_of_scene(view)._replace(arrays=only)
         key = side, leaf
-        if key not in self._boxes:
-            boxes = self._parts(side, leaf).boxes
+        if key not in self._cached_boxes:
+            boxes = self._shapes(side, leaf).boxes
             tree = BVH.from_boxes(boxes[:, :3], boxes[:, 3:], threads=1, warn=False)
-            self._boxes[key] = search_of(tree.arrays, tree.bounds)
-        return self._boxes[key]
+            self._cached_boxes[key] = search_of(tree.arrays, tree.bounds)
+        return self._cached_boxes[key]
 
-    def _some(self, side: int, leaf: int, ids: Ids) -> Parts:
+    def _with_ids(self, side: int, leaf: int, ids: Ids) -> Parts:
         """Return the shapes or faces of a leaf that have the given ids."""
         if self.is_round(side, leaf):
-            parts = self._parts(side, leaf)
+            parts = self._shapes(side, leaf)
             return parts.chosen(np.searchsorted(parts.ids, ids))
         view = self._views[side]
         points, faces = view.trees[view.tree_of[leaf]].primitives
@@ -216,7 +216,7 @@ class RoundInstances:
         The leaf on `side` is over spheres or capsules: their boxes, grown by `reach`, are the
         regions in which parts of the leaf on the other side are searched for.
         """
-        shapes = self._parts(side, leaves[side])
+        shapes = self._shapes(side, leaves[side])
         with np.errstate(over="ignore"):
             low = np.nextafter(shapes.boxes[:, :3] - reach, -np.inf)
             high = np.nextafter(shapes.boxes[:, 3:] + reach, np.inf)
@@ -228,12 +228,12 @@ class RoundInstances:
         offsets, codes = find_overlaps(search, regions, len(low), threads=1, progress=None)
         prims, shape_rows = codes & PRIM_MASK, np.repeat(np.arange(len(low)), np.diff(offsets))
         if self.is_round(other, leaf):
-            # The search is among the boxes of `_parts`, so the ids are rows of these parts.
-            others, rows = self._parts(other, leaf), prims
+            # The search is among the boxes of `_shapes`, so the ids are rows of these parts.
+            others, rows = self._shapes(other, leaf), prims
         else:
             shown = ~np.isin(prims, _hidden(view.trees[view.tree_of[leaf]]))
             faces, rows = np.unique(prims[shown], return_inverse=True)
-            shape_rows, others = shape_rows[shown], self._some(other, leaf, faces)
+            shape_rows, others = shape_rows[shown], self._with_ids(other, leaf, faces)
         if side == 0:
             return PartPairs(shapes, shape_rows, others, rows)
         return PartPairs(others, rows, shapes, shape_rows)
@@ -284,6 +284,7 @@ def least_gap(pairs: PartPairs, gaps: Reals, limit: float) -> Nearest | None:
     # Pairs that surely touch come first, as they need no exact gap and rule out most others.
     for k in rows[np.lexsort((second[rows], first[rows], high[rows] > 0.0))].tolist():
         ids = int(first[k]), int(second[k])
+        # Of pairs that touch, only lower ids can replace the best pair.
         if low[k] > best[0] or (low[k] == best[0] == 0.0 and ids > best[1:]):
             continue
         gap = pairs.exact_gap(k) if high[k] > 0.0 else 0.0

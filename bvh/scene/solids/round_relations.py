@@ -1,9 +1,9 @@
 """How a ball or a capsule is related to another, or to a closed mesh: by exact distances.
 
-A ball or capsule is all points within a radius of its axis. A surface that its interior meets has
-points of the solid and of the outside there. So the distance from the axis, and that of the corner
-farthest from it, decide, each compared with sums and differences of radii in rational numbers where
-bounds in doubles do not. Several round shapes as one solid would need their union.
+A ball or capsule is the set of points within a radius of its axis. So two distances from that axis
+decide: that of the other solid's surface, and that of its farthest corner. They are compared with
+radii, or sums and differences of these, in rational numbers where bounds in doubles do not suffice.
+Several round shapes as one solid would need their union.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Reals = NDArray[np.float64]
 
 # Larger than rounding errors of distances from axes, as a share of these and of coordinates.
 SLACK = 2.0**-40
-# The relation of the second solid to the first, where it is another than that of first to second.
-BACK = {"inside": "contains", "contains": "inside"}
+# The converse of a relation, that of the second solid to the first, where it is another one.
+CONVERSE = {"inside": "contains", "contains": "inside"}
 
 
 class Round(NamedTuple):
@@ -92,14 +92,14 @@ def round_of(query: str, name: str, shapes: Any, transform: Reals) -> Round:
 
 
 def relation_of(first: Solid, second: Solid) -> str:
-    """Return how the first solid is related to the second, of which at least one is a `Round`."""
+    """Return how the first solid is related to the second; at least one is a `Round`."""
     if isinstance(second, BVH):
         assert isinstance(first, Round)
         return _relation_to_mesh(first, second)
     if isinstance(first, Round):
         return _relation_of_rounds(first, second)
     found = _relation_to_mesh(second, first)
-    return BACK.get(found, found)
+    return CONVERSE.get(found, found)
 
 
 def nearest_parts(first: Solid, second: Solid, limit: float) -> Nearest | None:
@@ -110,7 +110,7 @@ def nearest_parts(first: Solid, second: Solid, limit: float) -> Nearest | None:
 
 def _all_pairs(first: Parts, second: Parts) -> PartPairs:
     """Return all pairs of parts of two solids, of which one has a single part."""
-    # The single part has index 0, the remainder for all pairs.
+    # Modulo their number: the single part has the index 0 in all pairs.
     each = np.arange(max(len(first.ids), len(second.ids)))
     return PartPairs(first, each % len(first.ids), second, each % len(second.ids))
 

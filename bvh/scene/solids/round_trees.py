@@ -107,7 +107,7 @@ def maps_of(other: TreeBase, transform: ArrayLike | None) -> Reals:
 
 
 def _view_of(tree: TreeBase, other: TreeBase, moved: Reals) -> SceneView:
-    """Return a scene of two trees, the second under the map `moved`, (3, 4)."""
+    """Return the view of a scene of two trees, the second under the map `moved`, (3, 4)."""
     two, masks = np.arange(2, dtype=np.int32), np.ones(2, np.uint32)
     return SceneView([tree, other], two, np.stack([IDENTITY, moved]), masks, owners=two)
 
