@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 # An array of NumPy, PyTorch or JAX.
 Array = Any
 
-# More than the error of n . d as a share of the sum of its absolute terms, by under 16 roundings.
+# Bounds the error of n . d, relative to the sum of the sizes of its terms: under 16 roundings.
 SIGN_ERROR = 2.0**-48
 # A first weight of a closest point up to this, 1 - u - v rounded, may be 0: on the opposite edge.
 NO_WEIGHT = 2.0**-51
@@ -253,7 +253,7 @@ def point_rates(lib, points, corners, results, hit, signed):
     e1, e2 = faces.e1, faces.e2
     w0, w1, w2 = faces.weights
     from_corner = _only(lib, hit, points) - _only(lib, hit, corners[..., 0, :])
-    # Divided by the larger length, of the face or of this, so that subnormal ones lose nothing.
+    # The edges and this are divided by the larger length, so that subnormal ones lose nothing.
     reach = lib.xp.maximum(faces.length, lib.fixed(largest(lib, from_corner))[..., None])
     across = times(w1, faces.edges[0] / reach) + times(w2, faces.edges[1] / reach)
     # The vector from the closest point to the point, over `reach`.

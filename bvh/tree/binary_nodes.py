@@ -43,7 +43,7 @@ def _is_used(data, at):
 
 
 @inlined
-def _middle(data, at, axis):
+def _twice_middle(data, at, axis):
     """Return twice the middle, on an axis, of the box of the child at position `at`."""
     return child_lower(data, at, axis) + child_upper(data, at, axis)
 
@@ -79,17 +79,17 @@ def _sort(data, order, begin, end):
     """
     longest, axis = np.float32(-1.0), 0
     for k in range(3):
-        low = high = _middle(data, order[begin], k)
+        low = high = _twice_middle(data, order[begin], k)
         for i in range(begin + 1, end):
-            x = _middle(data, order[i], k)
+            x = _twice_middle(data, order[i], k)
             low, high = min(low, x), max(high, x)
         if high - low > longest:
             longest, axis = high - low, k
     # Insertion sort: there are at most WIDTH children.
     for i in range(begin + 1, end):
         child, j = order[i], i
-        x = _middle(data, child, axis)
-        while j > begin and _middle(data, order[j - 1], axis) > x:
+        x = _twice_middle(data, child, axis)
+        while j > begin and _twice_middle(data, order[j - 1], axis) > x:
             order[j] = order[j - 1]
             j -= 1
         order[j] = child

@@ -66,7 +66,7 @@ def put(groups, at, used, ids, corners, low, high):
     Lanes that are not `used` hold the corners of some used lane. `ids` are stored for all lanes.
     `low` and `high` are the box around all triangles. All coordinates are local.
     """
-    # The largest coordinate relative to the middle, or component of an edge: at most MOST steps.
+    # `reach`: the largest coordinate from the middle, or component of an edge; at most MOST steps.
     (v0, v1, v2), reach = corners, simd.splat(0.0, WIDTH)
     middle = _middle(low[0], high[0]), _middle(low[1], high[1]), _middle(low[2], high[2])
     for axis in range(3):

@@ -96,8 +96,8 @@ def find_lanes(blocks, ids, parents, lanes):
 def _update_frame(frame, figures, blocks, is_new):
     """Write the root's box, and bounds for margins, to the frame; return REFITTED or OUTGROWN.
 
-    The tree is OUTGROWN if boxes have become too large or too small for the frame. One that
-    `is_new` never is; its largest local coordinate is set in `figures`.
+    OUTGROWN means that boxes have become too large or too small for the frame. Those of a tree that
+    `is_new` fit, and their largest local coordinate is set in `figures`.
     """
     low, high = wide_nodes.node_box(blocks, np.int64(0))
     reach, half = 0.0, 0.0

@@ -200,9 +200,9 @@ class ObbShape(Shape):
     @staticmethod
     def outline(points: Floats) -> Floats:
         """Return the eight corners of each oriented box, (n, 8, 3), in the tree's coordinates."""
-        frames = inverses(frames_of(points))[0]
-        corners = Shape.outline(points) @ frames[:, :, :3].transpose(0, 2, 1)
-        return np.asarray(corners + frames[:, None, :, 3])
+        back = inverses(frames_of(points))[0]
+        corners = Shape.outline(points) @ back[:, :, :3].transpose(0, 2, 1)
+        return np.asarray(corners + back[:, None, :, 3])
 
     @staticmethod
     def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
@@ -218,10 +218,10 @@ class ObbShape(Shape):
         """Return the padding's factors (K, F); infinity if they overflow."""
         # With the linear parts R of the maps, K is the largest row sum of abs(R**-1) abs(R); F is
         # K * farthest plus the largest coordinate of abs(R**-1) abs(corner).
-        rows = frames_of(points)
-        back = np.abs(inverses(rows)[0][:, :, :3])
+        maps = frames_of(points)
+        back = np.abs(inverses(maps)[0][:, :, :3])
         with np.errstate(all="ignore"):
-            row_sum = (back @ np.abs(rows[:, :, :3])).sum(axis=2).max()
+            row_sum = (back @ np.abs(maps[:, :, :3])).sum(axis=2).max()
             corners = np.maximum(np.abs(points[:, :3]), np.abs(points[:, 3:6]))
             far = row_sum * farthest + (back @ corners[:, :, None]).max()
         sound = np.isfinite(row_sum) and np.isfinite(far)
@@ -230,10 +230,10 @@ class ObbShape(Shape):
     @staticmethod
     def flaw(points: Floats) -> tuple[int, str]:
         """Return (row, error): the first row whose matrix is not finite and invertible, or -1."""
-        rows = frames_of(points)
-        bad = np.asarray(~np.isfinite(rows).all(axis=(1, 2)))
+        maps = frames_of(points)
+        bad = np.asarray(~np.isfinite(maps).all(axis=(1, 2)))
         if not bad.any():
-            bad = inverses(rows)[1] != INVERTED
+            bad = inverses(maps)[1] != INVERTED
         return _first(bad), "oriented box {} has no valid matrix"
 
 

@@ -8,8 +8,8 @@ stored as centre and half size: its image under M is M centre -+ abs(M) half.
 
 Padding for rounding: with u = 2**-53 and S = abs(M) reach + abs(t), reach being the largest
 coordinates of the tree: vertices of a polytope are off by 2 u S, a coordinate of the centre's
-image by at most 3 u S (three fused steps), what is added to either side by 3 u S, their sum or
-difference by u S, and so are the shift and the last step, which adds the padding: 11 u S.
+image by at most 3 u S (three fused steps), what is added to either side by 3 u S; their sum or
+difference, the shift, and the last step, which adds the padding, by u S each: 11 u S in sum.
 2**-49 S = 16 u S covers that and the rounding of S itself; 2**-1060 covers what underflows. A bound
 that is a double and not beyond the real coordinate of a vertex is not beyond the double nearest to
 that either, which is the vertex (see `transforms`).
