@@ -193,8 +193,8 @@ def lanes_of(data: NDArray[np.float32]) -> Lanes:
     """Return the data of wide nodes as `Lanes`: views, and which lanes are nodes and leaves."""
     rows = data.reshape(-1, ROWS, WIDTH)
     codes = rows[:, CODES].view(np.int32)
-    # The box of an unused lane is from inf to -inf. Code 0 with any other box, in a damaged file,
-    # counts as a node, so that `stats.check` finds it.
+    # The box of an unused lane is from inf to -inf. By mistake, code 0 could have another box: such
+    # a child counts as a node, so that `stats.check` finds it.
     used = rows[:, LOWER] <= rows[:, UPPER]
     return Lanes(
         rows[:, :6], codes, rows[:, ORDER].view(np.int32), used & (codes >= 0), used & (codes < 0)
