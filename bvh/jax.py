@@ -1,10 +1,10 @@
 """Ray and point queries with gradients, for JAX.
 
 The values are those of `BVH.closest_hit`, `BVH.closest_point`, `BVH.signed_distance` and
-`BVH.winding_number`, bit for bit, but that JAX may take numbers below 2.3e-308, of arguments and
-results, for 0. They are differentiable with respect to rays or points, and to the vertices of the
-tree, any number of times, backward and forward, and under `jit` and `vmap`: a batch is one call of
-the tree, on the CPU. JAX must have float64, by ``jax.config.update("jax_enable_x64", True)``.
+`BVH.winding_number`, bit for bit, except that JAX may replace numbers below 2.3e-308, in arguments
+and results, by 0. They are differentiable with respect to rays or points, and to the tree's
+vertices, any number of times, backward and forward, and under `jit` and `vmap`: a batch is one call
+of the tree, on the CPU. JAX must have float64, by ``jax.config.update("jax_enable_x64", True)``.
 
 `bvh.torch`, which has the same functions, documents the derivatives and where there are none: the
 face that was found is held fixed, gradients of misses are 0, and all are finite.

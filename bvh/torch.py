@@ -11,8 +11,8 @@ misses, and where there is no derivative: faces without area; rays that graze a 
 float64 does not give the sign of the product of direction and normal; points closer to a face than
 the rounding of its coordinates, so that their side is undefined. They are also 0 where they exceed
 the range of float64, as those of u by the vertices of a face of size 1e-310. So gradients, and
-gradients of gradients, are never NaN nor infinite; gradients of results that are count as 0. They
-are computed in float64, and are less accurate the thinner a face is.
+gradients of gradients, are never NaN nor infinite, and NaN or infinite gradients of results count
+as 0. They are computed in float64, and are less accurate the thinner a face is.
 
 Arguments are tensors of any real type, device and shape (..., 3), arrays or sequences. Everything
 is computed in float64, on the CPU: results are float64, on the device of the first tensor, and

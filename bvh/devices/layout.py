@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bvh.devices.exchange import numpy_type
 from bvh.tree.arrays import TreeArrays
-from bvh.tree.binary_nodes import binary_nodes, side_by_side
+from bvh.tree.binary_nodes import binary_nodes, unpacked_triangles
 from bvh.tree.build import in_full
 from bvh.tree.frame import FrameView
 from bvh.tree.primitives import Triangles
@@ -116,7 +116,7 @@ def columns_of(
     part.centre = wp.vec3d(*view.centre)
     part.lower, part.upper = (wp.vec3d(*row) for row in view.box)
     part.exponent, part.bound, part.farthest = int(view.exponent), view.bound, view.farthest
-    triangles = side_by_side(in_full(arrays).groups, rows, len(primitives.faces))
+    triangles = unpacked_triangles(in_full(arrays).groups, rows, len(primitives.faces))
     # The last triangle of each leaf, from the pairs (first, count) of children and of the root.
     pairs = np.concatenate([children.reshape(-1, 2), root[None]])
     triangles[pairs[pairs[:, 1] > 0].sum(axis=1) - 1 - first, 2, 3] *= -1

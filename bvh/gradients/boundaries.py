@@ -6,7 +6,8 @@ point. Of an edge from a to b, both relative to the point, with n = b x a, that 
     (da . n / abs(a) + db . n / abs(b)) / (abs(a) abs(b) + a . b),
 
 where da and db are the moves of its ends less that of the point (the law of Biot and Savart). With
-a . b < 0 the divisor is n . n / (abs(a) abs(b) - a . b). There is no derivative on the edge: 0.
+a . b < 0 the divisor is n . n / (abs(a) abs(b) - a . b). On the edge, where there is none, the
+derivative is given as 0.
 """
 
 import math
@@ -45,7 +46,7 @@ def _slopes(lib, points, ends, numbers):
     below = xp.where(ahead | ~usable, 1.0, length_a * length_b - along)
     inverse = xp.where(ahead, 1.0 / above, below / xp.where(usable, square, 1.0))
     factor = xp.where(usable, inverse, 0.0) / (4.0 * math.pi)
-    return tuple(lib.bounded(times(factor / far, n) / scale, 1) for far in (length_a, length_b))
+    return tuple(lib.bounded(times(factor / r, n) / scale, 1) for r in (length_a, length_b))
 
 
 def pull_winding(lib, points, ends, numbers, gradients):

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 # An array of NumPy, PyTorch or JAX.
 Array = Any
 
-# Signs of n . d: fewer than 16 roundings on any path.
+# Bounds the error of n . d, relative to the sum of the sizes of its terms: under 16 roundings.
 SIGN_ERROR = 2.0**-48
-# Below this the first weight of a closest point is that of a point of the opposite edge, rounded.
+# A first weight of a closest point up to this, 1 - u - v rounded, may be 0: on the opposite edge.
 NO_WEIGHT = 2.0**-51
 
 
@@ -43,20 +43,20 @@ class ArrayLibrary(NamedTuple):
 
 
 class Faces(NamedTuple):
-    """The faces that were hit, or have the closest points; all are rows (..., 3) or (..., 1)."""
+    """The faces that were hit, or have the closest points."""
 
-    edges: tuple[Array, Array]  # v1 - v0 and v2 - v0
+    edges: tuple[Array, Array]  # (..., 3): v1 - v0 and v2 - v0
     e1: Array  # the edges over `length`
     e2: Array
     length: Array  # (..., 1): the largest component of both edges
-    weights: tuple[Array, Array, Array]  # of the corners: 1 - u - v, u and v
+    weights: tuple[Array, Array, Array]  # (...): of the corners, 1 - u - v, u and v
 
 
 class HitRates(NamedTuple):
     """Derivatives of t, u and v of hits by r (see above): rows (..., 3), 0 where there is none.
 
-    The position moves along `heading`, the direction over a length, by `advance` . r. There are
-    derivatives where `usable`.
+    The position moves along `heading`, the direction over its largest component, by `advance` . r.
+    There are derivatives where `usable`.
     """
 
     t: Array
@@ -71,10 +71,10 @@ class HitRates(NamedTuple):
 class PointRates(NamedTuple):
     """Derivatives of closest points.
 
-    `away` is the gradient of the distance, (..., 3); `offset` is p - q over the face's length, and
-    `inverse` is 1 over that; `xx`, `xy` and `yy` are entries of the inverse of the Gram matrix of
-    the edges that q may move along. All are 0 where there is no derivative, or none in range.
-    Distances have one where `usable`, the rest where `movable`.
+    `away` is the gradient of the distance, (..., 3); `offset` is p - q over the face's length;
+    `inverse` is 1 over that length; `xx`, `xy` and `yy` are entries of the inverse of the Gram
+    matrix of the edges that q may move along. All are 0 where there is no derivative, or none in
+    range: distances have derivatives where `usable`, the other results where `movable`.
     """
 
     away: Array
@@ -228,7 +228,7 @@ def push_point(lib, points, corners, results, hit, tangents, signed):
 
 
 class Rule(NamedTuple):
-    """The formulas of a search's (t or distance, u, v): backward and forward."""
+    """Formulas of derivatives of a search's results: `pull` is backward, `push` is forward."""
 
     pull: Callable[..., tuple[Array, ...]]
     push: Callable[..., tuple[Array, ...]]
@@ -253,7 +253,7 @@ def point_rates(lib, points, corners, results, hit, signed):
     e1, e2 = faces.e1, faces.e2
     w0, w1, w2 = faces.weights
     from_corner = _only(lib, hit, points) - _only(lib, hit, corners[..., 0, :])
-    # Over the larger of the two lengths, so that nothing is lost where they are subnormal.
+    # The edges and this are divided by the larger length, so that subnormal ones lose nothing.
     reach = lib.xp.maximum(faces.length, lib.fixed(largest(lib, from_corner))[..., None])
     across = times(w1, faces.edges[0] / reach) + times(w2, faces.edges[1] / reach)
     # The vector from the closest point to the point, over `reach`.
@@ -261,7 +261,7 @@ def point_rates(lib, points, corners, results, hit, signed):
     n = cross(lib, e1, e2)
     area = dot(n, n)
     inside = (w1 > 0.0) & (w2 > 0.0) & (w0 > NO_WEIGHT) & (area > 0.0)
-    xx, xy, yy = _movable(lib, e1, e2, faces.weights, inside, area)
+    xx, xy, yy = _inverse_gram(lib, e1, e2, faces.weights, inside, area)
     normal = _unit(lib, n)
     away = _unit(lib, offset)
     # Inside of a face, p - q is along its normal, which is more accurate.
@@ -275,7 +275,7 @@ def point_rates(lib, points, corners, results, hit, signed):
     else:
         away = xp.where((distance == 0.0)[..., None], 0.0, away)
     usable = hit & xp.isfinite(offset).all(-1)
-    # From here on over the face's length, as e1 and e2 are.
+    # From here on `offset` is over the face's length, as e1 and e2 are.
     offset, inverse = offset * (reach / faces.length), 1.0 / faces.length[..., 0]
     # At a vertex the closest point cannot move along edges, however far away the point is.
     at_vertex = (xx == 0.0) & (yy == 0.0)
@@ -288,7 +288,7 @@ def point_rates(lib, points, corners, results, hit, signed):
     return PointRates(_only(lib, usable, away), offset, inverse, xx, xy, yy, usable, movable, faces)
 
 
-def _movable(lib, e1, e2, weights, inside, area):
+def _inverse_gram(lib, e1, e2, weights, inside, area):
     """Return (xx, xy, yy) of the inverse Gram matrix of the edges that a closest point moves along.
 
     These are e1 and e2 where the point is `inside` a face, and one edge where it is on that. At a

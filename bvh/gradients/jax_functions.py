@@ -76,7 +76,7 @@ def _(rule, primals, tangents):
 
 
 @jax.custom_jvp
-def wound(points, ends, numbers):
+def differentiable_winding(points, ends, numbers):
     """Return winding `numbers` with derivatives by `points` and `ends` of open edges (k, 2, 3)."""
     return numbers
 
@@ -84,10 +84,10 @@ def wound(points, ends, numbers):
 PUSH_WINDING = jax.jit(partial(boundaries.push_winding, LIBRARY))
 
 
-@wound.defjvp
+@differentiable_winding.defjvp
 def _(primals, tangents):
     """Return the winding numbers, and their tangents by those of points and ends."""
-    return wound(*primals), PUSH_WINDING(*primals, *tangents[:2])
+    return differentiable_winding(*primals), PUSH_WINDING(*primals, *tangents[:2])
 
 
 class JaxQueries(DifferentiableQueries[jax.Array]):
@@ -104,7 +104,7 @@ RuntimeError
     preparation = '>>> jax.config.update("jax_enable_x64", True)\n'
     library = LIBRARY
     differentiable = staticmethod(differentiable)
-    wound = staticmethod(wound)
+    differentiable_winding = staticmethod(differentiable_winding)
 
     def reals(self, name, value):
         """Return the argument `value` as float64; raise an error where JAX has no float64."""

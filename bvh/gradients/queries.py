@@ -104,9 +104,9 @@ class DifferentiableQueries(ABC, Generic[Array]):
     # before `hit` with derivatives by a `Rule`. `moving` are origins, directions and corners of
     # faces, or points and corners.
     differentiable: Callable[..., tuple[Array, ...]]
-    # wound(points, ends of open edges (k, 2, 3), winding numbers) returns the numbers with
-    # derivatives.
-    wound: Callable[[Array, Array, Array], Array]
+    # differentiable_winding(points, ends of open edges (k, 2, 3), winding numbers) returns the
+    # numbers with derivatives.
+    differentiable_winding: Callable[[Array, Array, Array], Array]
 
     def __init__(self, module: str) -> None:
         """Begin without functions of the module: `function` adds them."""
@@ -322,26 +322,28 @@ class DifferentiableQueries(ABC, Generic[Array]):
         tree = searches.checked_tree("winding_number", tree)
         if not isinstance(tree, BVH):
             raise TypeError("winding_number needs a BVH that is not on a device")
-        places, moved = self.reals("points", points), self._moved(tree, vertices)
+        places, vertex_array = self.reals("points", points), self._vertices(tree, vertices)
         shape = searches.check_rows("points", places.shape)
         options = {"mask": mask, "threads": threads}
-        search = searches.WindingSearch(tree, len(shape), moved is not None, accuracy, options)
-        (numbers,) = self.search(search, [moved, places], shape)
-        if moved is None:
+        search = searches.WindingSearch(tree, len(shape), vertices is not None, accuracy, options)
+        (numbers,) = self.search(search, [vertex_array, places], shape)
+        if vertex_array is None:
             ends = self.constant(lambda: searches.boundary_edges(tree, mask))
         else:
-            ends = self.summable(moved)[searches.boundary_ids(tree, mask)]
-        numbers = self.wound(self.summable(places), ends, numbers)
+            ends = self.summable(vertex_array)[searches.boundary_ids(tree, mask)]
+        numbers = self.differentiable_winding(self.summable(places), ends, numbers)
         result: Array = self.returned([numbers], (points, vertices))[0]
         return result
 
-    def _moved(self, tree: BVH, vertices: Array | ArrayLike | None) -> Array | None:
+    def _vertices(self, tree: BVH, vertices: Array | ArrayLike | None) -> Array | None:
         """Return the argument `vertices` as float64, of the tree's shape; None for None."""
-        moved = None if vertices is None else self.reals("vertices", vertices)
-        if moved is not None and tuple(moved.shape) != tree.vertices.shape:
+        if vertices is None:
+            return None
+        array = self.reals("vertices", vertices)
+        if tuple(array.shape) != tree.vertices.shape:
             expected = f"the shape of the tree's, {tree.vertices.shape}"
-            raise ValueError(f"vertices must have {expected}, got {tuple(moved.shape)}")
-        return moved
+            raise ValueError(f"vertices must have {expected}, got {tuple(array.shape)}")
+        return array
 
     def _nearest(
         self, query: str, tree: BVH, points: Array | ArrayLike, vertices: Array | ArrayLike | None,
@@ -381,12 +383,12 @@ class DifferentiableQueries(ABC, Generic[Array]):
         search = searches.TreeSearch(tree, query, rank, vertices is not None, options)
         starts = [searches.with_axes(x, rank + 1) for x in rows.values()]
         limits = [searches.with_axes(x, rank) for x in numbers.values()]
-        moved = self._moved(tree, vertices)
-        *columns, corners = self.search(search, [moved, *starts, *limits], shape)
+        vertex_array = self._vertices(tree, vertices)
+        *columns, corners = self.search(search, [vertex_array, *starts, *limits], shape)
         # With vertices, `corners` are indices: the library records how corners are taken by them.
-        if moved is not None and len(moved):
-            corners = self.summable(moved)[corners]
-        elif moved is not None:
+        if vertex_array is not None and len(vertex_array):
+            corners = self.summable(vertex_array)[corners]
+        elif vertex_array is not None:
             corners = xp.zeros((*corners.shape, 3), dtype=xp.float64)
         full = (xp.broadcast_to(self.summable(x), (*shape, 3)) for x in starts)
         return *columns, *full, corners

@@ -17,7 +17,7 @@ from bvh.tree.boundary import edges_of
 
 Arrays = tuple[NDArray[Any], ...]
 
-# The vertex indices of a miss's face, where a tree has no faces at all, and its vertices.
+# The face of misses, by vertex indices, and its vertices, in a tree without faces.
 NO_FACE, NO_POINTS = np.zeros((1, 3), np.int32), np.zeros((1, 3))
 
 # Checks of options, by name; each raises for a value that is not valid.
@@ -33,12 +33,12 @@ CHECKS: dict[str, Callable[[Any], object]] = {
 class TreeSearch:
     """A query of a tree, as a function of arrays (see `__call__`).
 
-    `rank` is the number of leading axes of a result. In a batch of batches, as of `vmap`, all
-    arguments have more axes before those, of length 1 where they are the same for all batches.
+    `rank` is the number of leading axes of a result. Under `vmap` all arguments have further axes
+    in front, of length 1 where an argument is the same for the whole batch.
     """
 
     tree: Any  # a BVH, or one on a device
-    query: str  # the name of a method of the tree, with or without a sign of distances
+    query: str  # "closest_hit", "closest_point", "distance" or "signed_distance"
     rank: int
     moving: bool  # whether the vertices are an argument, too, whose values must be the tree's
     options: dict[str, Any] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class TreeSearch:
     def _search(self, tree: BVH, *arguments: Any) -> Arrays:
         """Return the columns that `__call__` lists; `arguments` are those of the query.
 
-        For signed distances, the sign of points inside is put to the distances of `closest_point`.
+        Signed distances are those of `closest_point`, negative for points inside.
         """
         # Queries on devices have fewer options, and none that are None.
         options = {k: v for k, v in self.options.items() if v is not None}
@@ -102,7 +102,7 @@ class TreeSearch:
         return distance, near.prim_id, near.u, near.v, near.position
 
     def types(self) -> list[tuple[int, type]]:
-        """Return (n, type) of each array of the result: n numbers a row, 0 for plain numbers."""
+        """Return (n, type) of each array of the result: n numbers a query, 0 for a plain number."""
         last = (3, np.int64) if self.moving else (9, np.float64)
         fifth = (0, np.bool_) if self.query == "closest_hit" else (3, np.float64)
         return [(0, np.float64), (0, np.int32), (0, np.float64), (0, np.float64), fifth, last]

@@ -21,7 +21,7 @@ CPU = torch.device("cpu")
 
 
 class Bounded(torch.autograd.Function):
-    """Values in range, whose derivatives of any order are, too: apply(values, axes)."""
+    """Values in range, as are their derivatives of any order: apply(values, axes)."""
 
     generate_vmap_rule = True
 
@@ -128,14 +128,14 @@ class Differentiable(torch.autograd.Function):
     def jvp(ctx, _, *tangents):
         """Return the tangents of the results for `tangents` of the arguments after `rule`."""
         start, corners, *answers, hit = ctx.saved_tensors
-        # Those of the moving arguments come first. None stands for zeros of the argument's shape.
+        # Tangents of the moving arguments come first; None stands for zeros.
         like = (*[start] * (ctx.moving - 1), corners)
         pairs = zip(tangents, like, strict=False)
         slopes = tuple(torch.zeros_like(y) if x is None else x for x, y in pairs)
         return ctx.rule.push(LIBRARY, start, corners, tuple(answers), hit, slopes)
 
 
-class Wound(torch.autograd.Function):
+class DifferentiableWinding(torch.autograd.Function):
     """Winding numbers with derivatives: apply(points, ends of open edges, winding numbers)."""
 
     generate_vmap_rule = True
@@ -170,7 +170,7 @@ class TorchQueries(DifferentiableQueries[Tensor]):
     words: ClassVar = {"array": "tensor", "result": "tensor", "refusals": ""}
     library = LIBRARY
     differentiable = staticmethod(Differentiable.apply)
-    wound = staticmethod(Wound.apply)
+    differentiable_winding = staticmethod(DifferentiableWinding.apply)
 
     def guarded(self, query):
         """Return a query that is called between the graphs of `torch.compile`."""

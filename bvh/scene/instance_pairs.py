@@ -29,7 +29,7 @@ from bvh.traversal.pairs.pair_frames import addresses
 from bvh.traversal.pairs.pair_walk import ENTRY
 from bvh.traversal.regions.regions import BoxRegions, PlaneRegions, SphereRegions
 from bvh.tree.arrays import TreeArrays
-from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
+from bvh.tree.instanced import CODE_BITS, PRIM_MASK, split_codes
 from bvh.tree.primitives import Triangles
 from bvh.tree.shapes import HOLLOW, shape_of
 
@@ -211,7 +211,7 @@ def find_leaf_pairs(
 
     size = min(PAIRS_AT_ONCE, max(1, len(which) // (8 * threads)))
     share_long(len(which), size, work, threads, cancel, progress)
-    (leaf, prim), (leaf2, prim2) = map(hit_codes, _ascending(parts))
+    (leaf, prim), (leaf2, prim2) = map(split_codes, _ascending(parts))
     owner = view.owners[leaf]
     if isinstance(content, SceneView):
         owner2 = content.owners[leaf2]

@@ -15,7 +15,7 @@ Each file imports only from those above it.
 | `nodes.py` | Binary nodes, which builders make: their memory layout and accessors, and float32 boxes |
 | `primitives.py` | Primitives of a tree: triangles, shapes and users' own, with one ray test |
 | `open_edges.py` | Open edges of a mesh: whether its faces bound a volume, so that the parity of crossings counts |
-| `boundary.py` | The boundary of an oriented surface, as closed loops, over which winding numbers have angles |
+| `boundary.py` | The boundary of an oriented surface, as closed loops, whose angles give winding numbers |
 | `edge_rule.py` | Edge rule: which one of the faces that share an edge or vertex is crossed by a ray through it |
 | `compact_groups.py` | Compact groups: triangle groups of 16-bit numbers, of half the bytes, on a grid of their own |
 | `triangle_groups.py` | Triangle groups: their memory layout and accessors, and the filter of a ray against them |

@@ -98,8 +98,9 @@ class TreeArrays(_Arrays):
         """
         nodes, groups, primitives, frame, bits = self
         kind, _ = ROWS[type(primitives)]
-        tables = nodes.data, nodes.ids
-        return rows.new_row(tables, groups, frame, bits, kind, arrays_of(primitives), lowest, boxes)
+        parts = arrays_of(primitives)
+        node_arrays = nodes.data, nodes.ids
+        return rows.new_row(node_arrays, groups, frame, bits, kind, parts, lowest, boxes)
 
     def __getstate__(self) -> None:
         """Pickle no attributes: the tuple has the arrays; a row's addresses are of this process."""
@@ -159,7 +160,7 @@ def _compact_pointers(arrays):
 
 
 def _shape_pointers(kind: type) -> Callable[..., object]:
-    """Return the function (row of a tree) -> `TreePointers` for the shapes of a class of arrays."""
+    """Return the function (row of a tree) -> `TreePointers` for shapes, of the class `kind`."""
 
     def make(arrays):
         row = rows.row_at(arrays.address)

@@ -2,7 +2,7 @@
 
 The children of a wide node are split into halves, and these again, along the longest axis of their
 middles. A binary node has the boxes of both children, axis by axis as (lower, upper, lower, upper),
-and for each child its code and count: a node and 0, or its first primitive and how many there are.
+and two numbers for each child: (node, 0), or (first primitive, number of primitives) of a leaf.
 """
 
 from typing import NamedTuple
@@ -43,7 +43,7 @@ def _is_used(data, at):
 
 
 @inlined
-def _middle(data, at, axis):
+def _twice_middle(data, at, axis):
     """Return twice the middle, on an axis, of the box of the child at position `at`."""
     return child_lower(data, at, axis) + child_upper(data, at, axis)
 
@@ -79,17 +79,17 @@ def _sort(data, order, begin, end):
     """
     longest, axis = np.float32(-1.0), 0
     for k in range(3):
-        low = high = _middle(data, order[begin], k)
+        low = high = _twice_middle(data, order[begin], k)
         for i in range(begin + 1, end):
-            x = _middle(data, order[i], k)
+            x = _twice_middle(data, order[i], k)
             low, high = min(low, x), max(high, x)
         if high - low > longest:
             longest, axis = high - low, k
     # Insertion sort: there are at most WIDTH children.
     for i in range(begin + 1, end):
         child, j = order[i], i
-        x = _middle(data, child, axis)
-        while j > begin and _middle(data, order[j - 1], axis) > x:
+        x = _twice_middle(data, child, axis)
+        while j > begin and _twice_middle(data, order[j - 1], axis) > x:
             order[j] = order[j - 1]
             j -= 1
         order[j] = child
@@ -213,8 +213,8 @@ def binary_nodes(
     `boxes` (n, 3, 4) has, for each axis, the lower and upper coordinate of the left child, then
     those of the right child. `children` (n, 4) has two numbers for each child, and `root` (2,) for
     the root: (node, 0), or (first primitive, number of primitives) for a leaf. Nodes are numbered
-    from `first_node` on, and primitives from `first_primitive` on. `levels` is how many there are.
-    `starts` (rows + 1,) has the number of primitives before each row of ids, and then in all.
+    from `first_node` on, and primitives from `first_primitive` on. `levels` counts the levels.
+    `starts` (rows + 1,) has the number of primitives before each row of ids, and last their total.
     """
     numbers, levels = np.empty(nodes.size, np.int32), np.zeros(nodes.size, np.int32)
     count, deepest = int(_number(nodes.data, numbers)), 0
@@ -226,7 +226,7 @@ def binary_nodes(
     return boxes, children[:-1], children[-1, :2], deepest
 
 
-def side_by_side(
+def unpacked_triangles(
     groups: NDArray[np.float32], ids: NDArray[np.int32], prims: int
 ) -> NDArray[np.float32]:
     """Return the triangles of a tree's leaves one after the other, (n, 3, 4).

@@ -1,9 +1,9 @@
-"""The boundary of an oriented surface, as closed loops, over which winding numbers have angles.
+"""The boundary of an oriented surface, as closed loops, whose angles give winding numbers.
 
 The boundary is the sum of the directed edges of all faces, in which an edge and its reverse cancel.
 Edges are identified by the positions of their ends, as in `open_edges`. It has as many edges to a
-vertex as from it, so it is a sum of loops. A closed mesh, all of whose neighbours are turned alike,
-has none; neither does one whose edges have more faces, half of them turned either way.
+vertex as from it, so it is a sum of loops. A closed mesh has none if at each edge as many faces
+run through it in one direction as in the other, two faces or more.
 """
 
 from typing import NamedTuple
@@ -34,7 +34,7 @@ class Loops(NamedTuple):
 def boundary_of(triangles: Triangles) -> Loops:
     """Return the boundary of the finite faces of a mesh, as closed loops."""
     faces = finite_faces(triangles)
-    if _bounds_nothing(triangles.points, faces):
+    if _has_no_boundary(triangles.points, faces):
         return loops_of(np.empty((0, 2, 3)), np.zeros((2, 3)))
     points, ids = _welded(triangles.points)
     ends = np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
@@ -80,7 +80,6 @@ def loops_of(edges: NDArray[np.float64], around: NDArray[np.float64]) -> Loops:
         order.append(starts[first])
         begins.append(False)
     rows = points[np.array(order, np.int64)].reshape(-1, 3)
-    # The centre of the points, and a power of two that scales their box to a half size up to 1.
     frame, box = np.array([0.0, 0.0, 0.0, 1.0]), np.zeros((2, 3))
     if n:
         local, box = local_frame(rows, rows)
@@ -97,7 +96,7 @@ def edges_of(loops: Loops) -> NDArray[np.float64]:
     return np.stack([loops.points[later - 1], loops.points[later]], axis=1)
 
 
-def _bounds_nothing(points: NDArray[np.float64], faces: NDArray[np.int32]) -> bool:
+def _has_no_boundary(points: NDArray[np.float64], faces: NDArray[np.int32]) -> bool:
     """Return whether all directed edges cancel; wrongly True with a probability of some 2**-60."""
     # Each vertex has two random numbers: a and x, b and y, c and z. Edge (a, b) adds a y - b x,
     # which its reverse cancels; the sum over edges that do not cancel is 0 only by chance.
@@ -130,7 +129,7 @@ def _uncancelled(ends: NDArray[np.int64]) -> NDArray[np.int64]:
 
     `ends` (n, 2) are vertex ids; an edge from a vertex to itself is dropped.
     """
-    low, high = ends.min(axis=1, initial=2**62), ends.max(axis=1, initial=-1)
+    low, high = ends.min(axis=1), ends.max(axis=1)
     # Edges of the same ends have one key; those from the lower to the higher id count 1, reverse
     # ones -1. The sum for each key is the number of edges that remain; its sign is their direction.
     keys, signs = low << 32 | high, np.where(ends[:, 0] < ends[:, 1], 1, -1)

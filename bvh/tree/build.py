@@ -14,7 +14,7 @@ from bvh.runtime.memory import LARGE, aligned, reused
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.threads import Progress, share
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
-from bvh.tree.binary_nodes import binary_nodes, side_by_side
+from bvh.tree.binary_nodes import binary_nodes, unpacked_triangles
 from bvh.tree.builders import binned_sah, grid, sbvh
 from bvh.tree.builders import records as record
 from bvh.tree.builders.subtrees import SMALLEST_TASK, chunk_size
@@ -64,7 +64,7 @@ def _box_of_triangle(triangles, i):
 
 @entry
 def _bound_points(points, begin, end, bounds):
-    """Write the bounds (6,) of those of the points begin..end that are finite."""
+    """Write the bounds of the finite points in begin..end to `bounds`, (6,)."""
     low, high = simd.splat(INF, 4), simd.splat(-INF, 4)
     for i in range(begin, end):
         point = record.corner(points, i)
@@ -103,7 +103,7 @@ def _record_triangles(triangles, begin, end, frame, records, row, boxes, bounds)
     """
     middle, s = record.corner(frame, 0), scale(frame)
     lowest, highest = simd.splat(INF, 4), simd.splat(-INF, 4)
-    box, centres, first = record.nothing(), record.nothing(), row
+    box, centres, first = record.empty_box(), record.empty_box(), row
     for i in range(begin, end):
         low, high, is_valid = _box_of_triangle(triangles, i)
         if is_valid:
@@ -153,12 +153,12 @@ def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prep
     points, count = triangles.points, len(triangles.faces)
     size = chunk_size(CHUNK, threads)
     chunks = max(-(-count // size), 1)
-    some = np.empty((max(-(-len(points) // size), 1), 6))
+    point_boxes = np.empty((max(-(-len(points) // size), 1), 6))
     boxes, valid = np.full((chunks, 6), np.nan), np.zeros(chunks, np.int64)
     joined = np.zeros((chunks, 2, record.WIDTH), np.float32)
 
     def survey(begin: int, end: int) -> None:
-        _bound_points(points, begin, end, some[begin // size])
+        _bound_points(points, begin, end, point_boxes[begin // size])
 
     def write(begin: int, end: int) -> None:
         i = begin // size
@@ -167,8 +167,9 @@ def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prep
         )
 
     share(len(points), size, survey, threads)
-    some = some[some[:, 0] <= some[:, 3]] if len(points) else some[:0]
-    frame, bounds = local_frame(some[:, :3], some[:, 3:])
+    found = point_boxes if len(points) else point_boxes[:0]
+    found = found[found[:, 0] <= found[:, 3]]  # without chunks that have no finite point
+    frame, bounds = local_frame(found[:, :3], found[:, 3:])
     frame = kernel_input(frame)
     # Two halves, between which a builder moves records; each has room for `spare` * used more.
     records, first = _new_records(count, spare), np.arange(chunks) * size
@@ -205,7 +206,7 @@ def build(
     nodes = widen(binary, WIDTH if isinstance(primitives, Triangles) else 1, threads)
     root = binary.bounds[0].reshape(2, 3) if len(binary.links) else np.zeros((2, 3))
     frame = np.vstack([frame, root])
-    # Free their memory before groups are made, in that of the records.
+    # Free the binary tree before groups are made, which take the memory of the records.
     del binary, root
     groups = pack(primitives, nodes, frame, threads, lanes, records)
     return frozen(TreeArrays(nodes, groups, primitives, frame)), owned(bounds)
@@ -241,7 +242,7 @@ def _build_binary(
         nodes = binned_sah.build(
             records, threads=threads, progress=progress, group_bits=0, max_leaf=MAX_LEAF_ROWS
         )
-    # Other memory is free when this function returns, and is likely to be used next.
+    # Smaller memory is freed when this function returns, and is likely to be allocated next anyway.
     return nodes, frame, bounds, records if records.nbytes >= LARGE else None
 
 
@@ -252,7 +253,7 @@ def pack(
     """Return the triangle groups of all leaves, flat; empty for primitives other than triangles.
 
     `lanes` is the type of their numbers, int16 for compact groups. `memory` is an array that is no
-    longer needed, in place of which they may be.
+    longer needed, whose memory they may take.
     """
     if not isinstance(primitives, Triangles) or len(nodes.ids) == 0:
         return aligned(0, lanes)
@@ -308,7 +309,7 @@ def _warm() -> None:
         arrays, _ = build(triangles, quality, 1, None)
     # As devices have them.
     binary_nodes(arrays.nodes, np.zeros(len(arrays.nodes.ids) + 1, np.int64), 0, 0)
-    side_by_side(arrays.groups, arrays.nodes.ids, len(faces))
+    unpacked_triangles(arrays.groups, arrays.nodes.ids, len(faces))
     # Called only where threads have filled several bins, and move records.
     grid.add_bins(grid.new_cells(1), grid.new_cells(1))
     ids, counts = np.zeros(1, np.int32), np.zeros(1, np.int64)

@@ -9,7 +9,7 @@ import itertools
 
 
 class Changes:
-    """Modification counters: `count` differs after each change, `trees` after those of trees."""
+    """Modification counters: `count` of all changes, and `trees` of changes of trees alone."""
 
     __slots__ = ("_numbers", "count", "trees")
 
@@ -25,7 +25,7 @@ class Changes:
 
     def note_scene(self) -> None:
         """Give a new number to `count`; called after a change of a scene or tree."""
-        # No two changes get one number, so that two threads cannot hide each other's changes.
+        # No two changes get the same number, so that threads cannot hide each other's changes.
         self.count = next(self._numbers)
 
 

@@ -32,7 +32,7 @@ from bvh.tree.wide_nodes import NO_BOX, NODE_SIZE, WideNodes
 
 # Cost of a node's memory, which is added to its area, as a share of the area of the root.
 NODE_SHARE = 1e-6
-# A root that is a point has an area that float32 cannot hold.
+# The least such cost, as the area of a root that is a point is 0 in float32.
 SMALLEST_COST = 2.0**-126
 # One thread collapses subtrees up to a 16th of all rows of primitives, and of at least
 # SMALLEST_TASK.
@@ -41,8 +41,8 @@ TASKS = 16
 # More than the levels of any tree (see `subtrees.deepest_level`).
 DEEPEST = 72
 
-# Columns of a wide subtree: the binary node and the number of its root, the number of the next
-# node, the first row of its leaves, and how many nodes it has below its root.
+# Columns of a task, a subtree to collapse: its root as a binary node and as a wide one, the number
+# of the next wide node, the first row of ids of its leaves, and how many nodes are below its root.
 BINARY, ROOT, NEXT, ROW, BELOW = range(5)
 TASK_WIDTH = 5
 
@@ -75,8 +75,8 @@ def order_node(data, node):
     for octant in range(4):
         keys = (-x if octant & 1 else x) + (-y if octant & 2 else y) + z
         keys = simd.select(is_used, keys, infinite)
-        near_bits = np.int64(wide_nodes.octant_shift(7 - octant))
-        far_bits = np.int64(wide_nodes.octant_shift(octant))
+        own_shift = np.int64(wide_nodes.octant_shift(octant))
+        opposite_shift = np.int64(wide_nodes.octant_shift(7 - octant))
         for c in range(used):
             key = simd.splat(simd.lane(keys, np.int32(c)), WIDTH)
             earlier = numbers < simd.splat(np.int32(c), WIDTH)
@@ -84,12 +84,12 @@ def order_node(data, node):
             nearer = np.int64(simd.popcount(simd.mask_bits(before)))
             # The nearest child is last: c is in lane used - 1 - nearer of the order of its octant,
             # and in lane `nearer` of the order of the opposite octant.
-            near = simd.splat(np.int32(c << near_bits), WIDTH)
-            far = simd.splat(np.int32(c << far_bits), WIDTH)
+            own = simd.splat(np.int32(c << own_shift), WIDTH)
+            opposite = simd.splat(np.int32(c << opposite_shift), WIDTH)
             orders = (
                 orders
-                | simd.select(numbers == simd.splat(np.int32(nearer), WIDTH), near, none)
-                | simd.select(numbers == simd.splat(np.int32(used - 1 - nearer), WIDTH), far, none)
+                | simd.select(numbers == simd.splat(np.int32(nearer), WIDTH), opposite, none)
+                | simd.select(numbers == simd.splat(np.int32(used - 1 - nearer), WIDTH), own, none)
             )
     wide_nodes.set_child_orders(data, at, orders)
 
@@ -192,12 +192,11 @@ def _put_rows(order, ids, lanes, first, count, row):
 def _collapse(binary, plan, tasks, begin, end, grain, left_over, data, ids, scratch):
     """Collapse the subtrees tasks[begin:end] to wide nodes, and count their nodes in column BELOW.
 
-    Columns of a task are the binary node and the number of a subtree's root, the number of the next
-    node, the first row of ids, and BELOW. Subtrees of up to `grain` rows of ids are left over: they
-    are written as tasks to `left_over`, and their number is returned. Nodes are written to `data`
-    and `ids`; if `data` is empty, they are only counted. `binary` is (bounds, links, order), and
-    `plan` a `Plan`. `scratch` is a stack of pending (binary node, wide node), the children of a
-    node, and the scratch of `_open`.
+    Columns of a task are BINARY, ROOT, NEXT, ROW and BELOW. Subtrees of up to `grain` rows of ids
+    are left over: they are written as tasks to `left_over`, and their number is returned. Nodes are
+    written to `data` and `ids`; if `data` is empty, they are only counted. `binary` is (bounds,
+    links, order), and `plan` a `Plan`. `scratch` is a stack of pending (binary node, wide node),
+    the children of a node, and the scratch of `_open`.
     """
     bounds, links, order = binary
     sums, rows = plan
@@ -269,9 +268,9 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     # The scratch of a thread: see `_collapse`.
     shapes = (DEEPEST * WIDTH, 2), (WIDTH,), (2 * WIDTH, 2)
     shelf = Shelf(lambda: tuple(np.empty(shape, np.int64) for shape in shapes))
-    tree, nothing = (bounds, links, order), aligned(0, np.float32)
+    tree, no_data = (bounds, links, order), aligned(0, np.float32)
     grain = max(rows // TASKS, SMALLEST_TASK)
-    # On each level fewer than TASKS nodes have more rows.
+    # On each level fewer than TASKS nodes have more than `grain` rows.
     most = min(TASKS * DEEPEST * WIDTH, len(links)) if rows > SMALLEST_TASK else 0
     left_over = np.empty((most, TASK_WIDTH), np.int64)
 
@@ -279,19 +278,19 @@ def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
         # Without room for tasks, all subtrees are collapsed: none has 0 rows.
         least = grain if len(left_over) else 0
         with shelf.scratch() as scratch:
-            run = tree, plan, tasks, begin, end, least, left_over, data, ids, scratch
-            return int(_collapse(*run))
+            arguments = tree, plan, tasks, begin, end, least, left_over, data, ids, scratch
+            return int(_collapse(*arguments))
 
     top = np.zeros((1, TASK_WIDTH), np.int64)
     top[0, NEXT] = 1
-    tasks = left_over[: collapse(top, 0, 1, nothing, left_over)].copy()
+    tasks = left_over[: collapse(top, 0, 1, no_data, left_over)].copy()
     runs = batches_of(plan.rows[tasks[:, BINARY]], grain if threads > 1 else rows)
 
     def collapse_all(data: NDArray[np.float32]) -> None:
         share(len(runs), 1, lambda i, _: collapse(tasks, *runs[i], data, left_over[:0]), threads)
 
     # Count the nodes, then write them.
-    collapse_all(nothing)
+    collapse_all(no_data)
     below = tasks[:, BELOW]
     tasks[:, NEXT] = 1 + top[0, BELOW] + np.cumsum(below) - below
     data = aligned(int(1 + top[0, BELOW] + below.sum()) * NODE_SIZE, np.float32)

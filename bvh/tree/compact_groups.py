@@ -44,7 +44,7 @@ ROUNDED = 1.5 * 2.0**52
 F, I2 = np.float32, np.int16(0)
 
 _grid, _ = simd.field(np.int16, *range(GRID * WIDTH, GRID * WIDTH + 4))
-_, _load_corners, _ = simd.rows(np.int16, *range(0, GRID * WIDTH, WIDTH))
+_, _load_rows, _ = simd.rows(np.int16, *range(0, GRID * WIDTH, WIDTH))
 _, _, _store_ids = simd.rows(np.int32, IDS * WIDTH)
 
 
@@ -66,7 +66,7 @@ def put(groups, at, used, ids, corners, low, high):
     Lanes that are not `used` hold the corners of some used lane. `ids` are stored for all lanes.
     `low` and `high` are the box around all triangles. All coordinates are local.
     """
-    # `reach` is the largest number, of a coordinate or an edge, that must be at most MOST steps.
+    # `reach`: the largest coordinate from the middle, or component of an edge; at most MOST steps.
     (v0, v1, v2), reach = corners, simd.splat(0.0, WIDTH)
     middle = _middle(low[0], high[0]), _middle(low[1], high[1]), _middle(low[2], high[2])
     for axis in range(3):
@@ -106,14 +106,14 @@ _float = inlined(lambda row: simd.convert(row, F(0.0)))
 
 
 @inlined
-def corners_of(groups, at):
+def load(groups, at):
     """Return (v0, e1, e2, used, step) of the group that begins at `at`.
 
     The first three are vectors of lanes, in local coordinates, with e1 = v1 - v0 and e2 = v2 - v0.
     `used` is the mask of lanes with a triangle, and `step` is the step of the grid, a number.
     """
     # (i, j, k) is the grid's origin in units of ORIGIN_UNIT, `upper` the upper half of the step.
-    rows, (i, j, k, upper) = _load_corners(groups, at, WIDTH), _grid(groups, at)
+    rows, (i, j, k, upper) = _load_rows(groups, at, WIDTH), _grid(groups, at)
     x, y, z, a, b, c, d, e, f = rows
     step, unit = simd.as_floats(np.int32(upper << 16)), F(ORIGIN_UNIT)
     v0 = (
@@ -127,7 +127,7 @@ def corners_of(groups, at):
 
 
 @inlined
-def blurred(groups, at, low, high):
+def widened(groups, at, low, high):
     """Return bounds (low, high) of distances to a group's triangles, widened by its rounding."""
     # An error of 0.501 steps a coordinate is a vector shorter than 0.9 steps. `upper` is the upper
     # half of the step's float32; the lower one is 0.
@@ -140,8 +140,8 @@ def blurred(groups, at, low, high):
 def bounds_of(e1, e2, n, used, step):
     """Return (tolerance, size, grain) of a group's triangles, in lanes (see `triangle_groups`).
 
-    `n` are their normals e1 x e2; `used` and `step` are as by `corners_of`. The grain is the part
-    of the tolerance that comes from the grid. Unused lanes get the tolerance -1.
+    `n` are the normals e1 x e2; `used` and `step` are those that `load` returns. The grain is the
+    part of the tolerance that comes from the grid. Unused lanes get the tolerance -1.
     """
     # The factors and terms are derived at the top of this file; 2**-100 covers underflow.
     s = abs(e1[0]) + abs(e1[1]) + abs(e1[2]) + abs(e2[0]) + abs(e2[1]) + abs(e2[2])

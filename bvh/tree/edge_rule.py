@@ -25,10 +25,10 @@ from bvh.tree.rows import TRIANGLES
 
 @kernel
 def moved_side(o, d, scaled, a, b):
-    """Return the side, -1 or 1, on which a ray with a moved origin o passes the edge (a, b).
+    """Return the side on which a ray passes the edge (a, b) if its origin o is moved.
 
-    The origin is moved by the infinitesimal (e, e**2, e**3). The side, the sign of d . ((a-o) x
-    (b-o)), is 0 only for edges along the ray. `scaled` is what `triangles.scaled_ray` returns.
+    The origin moves by the infinitesimal (e, e**2, e**3). The side, -1 or 1, is the sign of
+    d . ((a-o) x (b-o)), 0 only for edges along d. `scaled` is what `triangles.scaled_ray` returns.
     """
     stay_outlined()
     side = exact_side(o, d, scaled[0], scaled[1], a, b)
@@ -84,7 +84,7 @@ def _is_ahead_of_corners(vertices, side):
 
 
 def _is_ahead_in_scene(primitives, prim, side):
-    """Return `is_ahead` of the primitive of a scene with code `prim`: True unless a triangle."""
+    """Return `is_ahead` of a scene's primitive with code `prim`; True for all but triangles."""
     if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
         return True
     return _is_ahead_of_corners(corners(primitives, prim), side)
@@ -118,7 +118,7 @@ def _crosses_in_scene(primitives, prim, o, d):
 @by_type()
 def crosses(primitives, prim, o, d):
     """Return whether a ray that touches a primitive crosses it if its origin is moved."""
-    # It moves by (e, e**2, e**3), for an infinitesimal e. Primitives but triangles are crossed.
+    # It moves by (e, e**2, e**3), for an infinitesimal e. All primitives but triangles are crossed.
     return {
         Triangles: lambda primitives, prim, o, d: _crosses_corners(corners(primitives, prim), o, d),
         Instanced: _crosses_in_scene,

@@ -48,14 +48,14 @@ def into_frame(frame, p):
 
 @inlined
 def set_corners(frame, axis, low, high):
-    """Set `low` and `high`, the range on an axis, in local coordinates, of all primitives."""
+    """Set the range from `low` to `high` of all primitives on an axis, in local coordinates."""
     poke(frame, LOWEST + axis, low)
     poke(frame, HIGHEST + axis, high)
 
 
 @inlined
 def set_bounds(frame, far, local):
-    """Set the largest absolute coordinates of all primitives: `far` in the world, and `local`."""
+    """Set the largest absolute coordinates of primitives: `far` in the world, and `local` ones."""
     poke(frame, FARTHEST, far)
     poke(frame, BOUND, local)
 
@@ -91,7 +91,7 @@ def local_frame(
     half = (0.5 * bounds[1] - 0.5 * bounds[0]).max()
     # Scale the half extent to [0.5, 1): local coordinates are at most 1, also after the centre has
     # been rounded. The exponent is clamped so that 2**k and 2**-k are normal doubles: where it is,
-    # local coordinates are below 16.
+    # local coordinates are below 16, and 2**-20 covers rounding in their bound.
     k = -int(np.frexp(half)[1]) if half > 0.0 else 0
     k = min(max(k, -1020), 1020)
     frame[1] = k, np.abs(bounds).max(), max(1.0, float(np.ldexp(half, k)) * (1.0 + 2.0**-20))

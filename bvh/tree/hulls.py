@@ -31,10 +31,12 @@ AXES = np.array(
 )  # fmt: skip
 PLANES = np.vstack([AXES, -AXES])
 
+# In scaled coordinates: the margin of planes (see above), how far vertices may be beyond a plane by
+# rounding, and the number of cells in a unit: vertices in the same cell are merged.
 MARGIN, TOLERANCE, GRID = 2.0**-40, 2.0**-46, 2.0**44
 
 
-def _corners() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def _triples() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return all triples of PLANES that meet in a point, by indices (n, 3), and inverses (n, 3, 3).
 
     The inverse of the matrix of normals maps the planes' offsets to the point.
@@ -42,11 +44,11 @@ def _corners() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     triples = np.array(list(itertools.combinations(range(len(PLANES)), 3)))
     matrices = PLANES[triples]
     # Determinants are integers.
-    sound = np.abs(np.linalg.det(matrices)) > 0.5
-    return triples[sound], np.linalg.inv(matrices[sound])
+    meets = np.abs(np.linalg.det(matrices)) > 0.5
+    return triples[meets], np.linalg.inv(matrices[meets])
 
 
-TRIPLES, INVERSES = _corners()
+TRIPLES, INVERSES = _triples()
 
 
 @entry
@@ -91,8 +93,8 @@ def polytope(
     """Return the vertices (k, 3) of a polytope, cut by PLANES, around the points that are `used`.
 
     At least one point is used, and all used points are finite and within `bounds`, lower and upper
-    corner (2, 3). Vertices are wrong by 2**-52 of the largest coordinate. None is returned if there
-    are more than `max_count`, or if one overflows.
+    corner (2, 3). Vertices have errors up to 2**-52 of the largest coordinate. None is returned for
+    more than `max_count` vertices, or if one overflows.
     """
     centre = 0.5 * bounds[0] + 0.5 * bounds[1]
     half = 0.5 * bounds[1] - 0.5 * bounds[0]

@@ -28,9 +28,9 @@ from bvh.tree import rows as tree_rows
 from bvh.tree import shapes
 
 # Numbers of `transforms`, the local transforms from the frame of the TLAS to that of a tree: four
-# columns of three numbers; the root's box there; its largest coordinate; the largest row sum of
-# absolute entries; bounds of the error of the translation, and of the rounding of vertices; whether
-# the map is a reflection; the scale of the map, for spheres and capsules alone.
+# columns of three numbers; in the tree's frame, the root's box and its largest coordinate; the
+# largest row sum of absolute entries; bounds of the error of the translation, and of the rounding
+# of vertices; whether the map is a reflection; its scale, for spheres and capsules alone.
 COLUMNS, LOWEST, HIGHEST, BOUND, NORM, SHIFT_ERROR, VERTEX_ERROR, MIRRORED, SCALE = (
     0, 12, 15, 18, 19, 20, 21, 22, 23
 )  # fmt: skip
@@ -182,11 +182,11 @@ def one_of_two(
     return by_type(inline=True)(choose)
 
 
-# A function of a tree, or of its primitives, that compiles to one of two: in a tree, in a scene.
+# A function of a tree, or of its primitives, that compiles to one of two: for a mesh, for a scene.
 by_scene = partial(one_of_two, lambda tree: primitives_class(tree) is Instanced)
 
 
-def hit_codes(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
+def split_codes(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return (leaves, ids) of codes (n,), int32 each; both are -1 for the code -1."""
     # The upper half of a code is the leaf, and the lower half the id.
     halves = codes.view(np.int32).reshape(-1, 2)
@@ -207,12 +207,12 @@ def named_codes(
     owner, leaf, prim = (np.empty(n, np.int32) for _ in range(3))
     owners = np.append(owners, np.int32(-1))  # for the leaf -1
 
-    def split(begin: int, end: int) -> None:
-        # `take` wraps -1 to the last row. An index instead is converted in a buffer, and NumPy
-        # ignores it if that has no memory.
+    def name(begin: int, end: int) -> None:
+        # `take` wraps -1 to the last row. NumPy converts indices in [] in a buffer, and ignores a
+        # failure to allocate it.
         some = codes[begin:end] if rows is None else codes.take(rows[begin:end], mode="wrap")
-        leaf[begin:end], prim[begin:end] = hit_codes(some)
+        leaf[begin:end], prim[begin:end] = split_codes(some)
         owners.take(leaf[begin:end], out=owner[begin:end], mode="wrap")
 
-    share(n, CODES_AT_ONCE, split, threads)
+    share(n, CODES_AT_ONCE, name, threads)
     return owner, leaf, prim

@@ -24,9 +24,10 @@ from bvh.tree.collapse import order_node
 from bvh.tree.frame import centre, scale, set_bounds, set_corners
 from bvh.tree.nodes import local_box
 
-# A frame remains while the largest local coordinate is at most LARGEST times what it was when the
-# tree was built, and half the root's extent at least SMALLEST times the larger of both. The frame
-# contains it, as it is part of every error margin of rays (see `traversal.rays.ray_setup`).
+# A frame remains while the largest local coordinate is at most LARGEST times that of the tree as it
+# was built, and half the root's extent at least SMALLEST times the larger of these coordinates. The
+# first is stored in the frame, times UP for rounding: it is part of every error margin of rays (see
+# `traversal.rays.ray_setup`).
 LARGEST, SMALLEST = 8.0, 1.0 / 16.0
 UP = 1.0 + 2.0**-20
 
@@ -93,10 +94,10 @@ def find_lanes(blocks, ids, parents, lanes):
 
 @inlined
 def _update_frame(frame, figures, blocks, is_new):
-    """Write the root's box, and bounds for error margins, to the frame; return whether it fits.
+    """Write the root's box, and bounds for margins, to the frame; return REFITTED or OUTGROWN.
 
-    The result is OUTGROWN if boxes have become too large or too small for the frame, or else
-    REFITTED, as always for a tree that `is_new`: then its largest coordinate is set in `figures`.
+    OUTGROWN means that boxes have become too large or too small for the frame. Those of a tree that
+    `is_new` fit, and their largest local coordinate is set in `figures`.
     """
     low, high = wide_nodes.node_box(blocks, np.int64(0))
     reach, half = 0.0, 0.0
@@ -116,9 +117,9 @@ def _update_frame(frame, figures, blocks, is_new):
 def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, is_new):
     """Refit all nodes of `blocks`, and order their children; return REFITTED or OUTGROWN.
 
-    It is OUTGROWN if the tree must be rebuilt: because a box has become valid or invalid, or the
-    boxes have outgrown the frame, which a tree that `is_new` never has. `lanes` and `parents` have
-    the positions in `blocks` of boxes and nodes, -1 for none. All FIGURES are set.
+    OUTGROWN means that the tree must be rebuilt, because a box has become valid or invalid, or
+    because the boxes do not fit the frame; those of a tree that `is_new` do. `lanes` and `parents`
+    have the positions in `blocks` of boxes and nodes, -1 for none. All FIGURES are set.
     """
     low, high = (INF, INF, INF), (-INF, -INF, -INF)
     for i in range(len(lanes)):
@@ -142,14 +143,14 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, is_new):
             code = wide_nodes.child_code(blocks, at)
             if code < 0:
                 a, b = read_box(boxes, np.int64(peek(ids, wide_nodes.first_row(code))))
-                near, far = local_box(a, b, origin, s)
-                wide_nodes.set_child_box(blocks, at, near, far)
-                total += wide_nodes.half_area_of(near, far)
+                lower, upper = local_box(a, b, origin, s)
+                wide_nodes.set_child_box(blocks, at, lower, upper)
+                total += wide_nodes.half_area_of(lower, upper)
         order_node(blocks, node)
         if node > 0:
-            near, far = wide_nodes.node_box(blocks, node)
-            wide_nodes.set_child_box(blocks, parents[node], near, far)
-            total += wide_nodes.half_area_of(near, far)
+            lower, upper = wide_nodes.node_box(blocks, node)
+            wide_nodes.set_child_box(blocks, parents[node], lower, upper)
+            total += wide_nodes.half_area_of(lower, upper)
     figures[AREA] = total
     return _update_frame(frame, figures, blocks, is_new)
 
@@ -182,16 +183,17 @@ def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
             answer = OUTGROWN
             continue
         figures[FARTHEST] = max(figures[FARTHEST], _reach_of(low, high, ORIGIN, 1.0))
-        near, far = local_box(low, high, origin, s)
+        lower, upper = local_box(low, high, origin, s)
         # Up to the root, or to a box that stays the same.
         while at >= 0:
-            old_near, old_far = wide_nodes.child_box(blocks, at)
-            if near == old_near and far == old_far:
+            old_lower, old_upper = wide_nodes.child_box(blocks, at)
+            if lower == old_lower and upper == old_upper:
                 break
-            total += wide_nodes.half_area_of(near, far) - wide_nodes.half_area_of(old_near, old_far)
-            wide_nodes.set_child_box(blocks, at, near, far)
+            area = wide_nodes.half_area_of(lower, upper)
+            total += area - wide_nodes.half_area_of(old_lower, old_upper)
+            wide_nodes.set_child_box(blocks, at, lower, upper)
             node = wide_nodes.node_of(at)
-            near, far = wide_nodes.node_box(blocks, node)
+            lower, upper = wide_nodes.node_box(blocks, node)
             at = parents[node]
     figures[AREA] = total
     if answer == REFITTED and len(blocks) > 0:

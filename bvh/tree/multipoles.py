@@ -5,8 +5,8 @@ irregular ones I_lm = (l - m)! P_lm(cos theta) exp(i m phi) / r**(l + 1), both w
 
     1 / |x - y| = sum over l and m of conj(R_lm(y)) I_lm(x)    where |y| < |x|.
 
-A piece of surface at y with the area vector n, whose solid angle is the derivative of that along n,
-has the multipoles M_lm = n . grad R_lm(y), and moving the centre away by s changes them to
+A piece of surface at y with the area vector n, whose solid angle at x is minus the derivative of
+that along n, has the multipoles M_lm = n . grad R_lm(y). Moving the centre away by s makes them the
 sum over l' and m' of M_l'm' R_(l-l')(m-m')(s) (Dehnen 2014, "A fast multipole method for stellar
 dynamics", appendix A). The first is l = 1: n itself.
 
@@ -28,7 +28,8 @@ LOWER_SLOTS = ORDER**2
 SERIES_SIZE = ORDER * (ORDER + 2)
 
 # An irregular harmonic in a direction (x, y, z) is (2 l - 1)!! times (x + i y)**m times a
-# polynomial in z that begins with z**(l - m); and solid angles have the sign of r = centre - point.
+# polynomial in z that begins with z**(l - m). The sign is (-1)**(l + 1): solid angles are minus the
+# sum of their series, and the direction here is that of centre - point, not of point - centre.
 FACTORS = kernel_input(np.array([0.0, 1.0, -3.0, 15.0, -105.0, 945.0]))
 
 # A rule of six points on a triangle, exact for polynomials of degree 4 (Dunavant 1985, "High degree
@@ -47,7 +48,7 @@ RULE = kernel_input(np.array(_ROWS))
 @inlined
 def _mirror(re, im, order):
     """Set the harmonics of degree -m of an order: those of degree m, conjugated, times (-1)**m."""
-    # `re` and `im` are the real and imaginary parts of all slots; l (l + 1) + m is that of order l.
+    # `re` and `im` have the real and imaginary parts of all slots; that of degree 0 is `middle`.
     middle, factor = order * (order + 1), -1.0
     for m in range(1, order + 1):
         re[middle - m], im[middle - m] = factor * re[middle + m], -factor * im[middle + m]
@@ -109,11 +110,11 @@ def add_shifted(part, top, away, total):
             x, y = 0.0, 0.0
             for lower in range(1, min(order, top) + 1):
                 rest = order - lower
-                of, by = lower * (lower + 1), rest * (rest + 1) + m
-                # The part's degree m' is k, in slot of + k. The shift's degree m - k, in slot
-                # by - k, must be in -rest..rest.
+                i, j = lower * (lower + 1), rest * (rest + 1) + m
+                # The part's degree m' is k, in slot i + k. The shift's degree m - k, in slot j - k,
+                # must be in -rest..rest.
                 for k in range(max(-lower, m - rest), min(lower, m + rest) + 1):
-                    a, b, c, d = part[0, of + k], part[1, of + k], away[0, by - k], away[1, by - k]
+                    a, b, c, d = part[0, i + k], part[1, i + k], away[0, j - k], away[1, j - k]
                     x += a * c - b * d
                     y += a * d + b * c
             total[0, order * (order + 1) + m] += x

@@ -61,7 +61,7 @@ def tree_nodes(arrays: TreeArrays) -> TreeNodes:
     # Row 0 is the root, and the children of wide node i are the rows begins[i]..ends[i].
     ends = np.cumsum(used.sum(axis=1)) + 1
     begins = ends - used.sum(axis=1)
-    # The number of primitives before each row of ids, and at the end of all.
+    # The number of primitives before each row of ids, and last their total.
     before = np.concatenate([[0], np.cumsum((ids >= 0).sum(axis=1))])
     # The code of an inner child is the number of its wide node.
     leaf, child = view.leaf[used], np.where(view.inner, view.codes, 0)[used]

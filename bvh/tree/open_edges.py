@@ -28,15 +28,15 @@ def is_closed(triangles: Triangles) -> bool:
     if kind_of_faces(faces) in THIN:
         return False
     ids = hashes(points)
-    left = np.uint64(0)
+    rest = np.uint64(0)
     for begin in range(0, len(faces), CHUNK):
         a, b, c = np.ascontiguousarray(ids.take(faces[begin : begin + CHUNK]).T)
-        # An edge is the square of the exclusive or of its ends' hashes: without squares, the three
-        # edges of each face would cancel each other. An edge from a vertex to itself is 0.
+        # The hash of an edge is the square of the exclusive or of its ends' hashes: without squares
+        # the three edges of each face would cancel. That of an edge from a vertex to itself is 0.
         for edges in (a ^ b, b ^ c, c ^ a):
             edges *= edges
-            left ^= np.bitwise_xor.reduce(edges)
-    return not left
+            rest ^= np.bitwise_xor.reduce(edges)
+    return not rest
 
 
 def open_edges(triangles: Triangles) -> NDArray[np.int32]:
@@ -57,9 +57,9 @@ def open_edges(triangles: Triangles) -> NDArray[np.int32]:
 
 
 def is_oriented(triangles: Triangles) -> bool:
-    """Return whether the finite faces at each edge run through it equally often both ways.
+    """Return whether each edge is run through equally often in both directions by its finite faces.
 
-    If their number is odd, as at open edges, one more may run in either direction.
+    For an odd number of faces, as at open edges, the two numbers may differ by one.
     """
     ids = hashes(triangles.points)[finite_faces(triangles)]
     start, end = ids.ravel(), np.roll(ids, -1, axis=1).ravel()

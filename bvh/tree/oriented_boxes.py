@@ -6,9 +6,9 @@ box is all of c + t0 h0 + t1 h1 + t2 h2 with t from -1 to 1. The centre of an un
 is that of a child without triangles.
 
 Axes are the principal ones of the triangles' surface, or those of the frame where that box is
-smaller. Half axes are longer than they would have to be by 2**-19 of the frame's bound B: of that,
-8 * 2**-24 * 3**0.5 B covers the projections of vertices, in float32, 3 * 2**-23 * 3**0.5 B axes
-that are not quite at right angles, and 2**-22 B the rounding of c and h.
+smaller. Half axes are lengthened by 2**-19 of the frame's bound B, more than the sum of three
+errors: 8 * 2**-24 * 3**0.5 B of the projections of vertices, in float32; 3 * 2**-23 * 3**0.5 B of
+axes that are not quite at right angles; 2**-22 B of the rounding of c and h.
 """
 
 from typing import Any
@@ -58,9 +58,9 @@ def _measure(data, groups, parents, axes, ends):
     """
     for child in range(len(parents) * WIDTH):
         code = child_code(data, node_at(child // WIDTH) + child % WIDTH)
-        first, many = leaf_rows(code)
-        # Nothing for a child that is no leaf.
-        for g in range(first, first + many if code < 0 else first):
+        first, count = leaf_rows(code)
+        # The range is empty for a child that is not a leaf.
+        for g in range(first, first + count if code < 0 else first):
             at = group_at(g)
             used = used_lanes(groups, at)
             v = group_origin(groups, at)
@@ -95,14 +95,14 @@ def oriented_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
         node = levels[-1][node]
         levels.append(lanes.codes[node, lane].astype(np.int64))
         parents[levels[-1]] = node * WIDTH + lane
-    # The moments of each child: of a leaf, the sum over its `many` groups from `first` on; of a
+    # The moments of each child: of a leaf, the sum over its `count` groups from `first` on; of a
     # node, the sum over its children, the lowest level first.
     sums = np.zeros((nodes, WIDTH, 10))
-    first, many = rows_of(lanes.codes[lanes.leaf])
+    first, count = rows_of(lanes.codes[lanes.leaf])
     moments = _moments(arrays)
-    for k in range(int(many.max(initial=0))):
-        at = np.argwhere(lanes.leaf)[many > k]
-        sums[at[:, 0], at[:, 1]] += moments[first[many > k] + k]
+    for k in range(int(count.max(initial=0))):
+        at = np.argwhere(lanes.leaf)[count > k]
+        sums[at[:, 0], at[:, 1]] += moments[first[count > k] + k]
     for level in levels[:0:-1]:
         sums.reshape(-1, 10)[parents[level]] = sums[level].sum(axis=1)
     axes = np.ascontiguousarray(_axes(sums.reshape(-1, 10)), np.float32)
@@ -137,7 +137,7 @@ def _rows_of_boxes(
     """Return the flat rows of boxes that extend from `low` to `high` (n, 3) along `axes` (n, 3, 3).
 
     Boxes that are not `used` get the centre NaN. `bound` is the frame's largest local coordinate,
-    of which half axes are made longer by the share MARGIN, for rounding.
+    and half axes are lengthened by MARGIN times that.
     """
     with np.errstate(invalid="ignore"):
         middle, half = 0.5 * (low + high), 0.5 * (high - low) + MARGIN * bound
@@ -160,11 +160,11 @@ def _moments(arrays: TreeArrays) -> NDArray[np.float64]:
     # Twice the area; 0 in unused lanes. With it, the integral of x over a triangle is a third of
     # the sum over vertices, that of x y a twelfth of (the sum of products + the product of sums).
     weight = np.sqrt(n[0] * n[0] + n[1] * n[1] + n[2] * n[2]) * (arrays.nodes.ids >= 0)
-    first = (ax, ax + ux, ax + vx), (ay, ay + uy, ay + vy), (az, az + uz, az + vz)
-    total = [p + q + r for p, q, r in first]
+    vertices = (ax, ax + ux, ax + vx), (ay, ay + uy, ay + vy), (az, az + uz, az + vz)
+    total = [p + q + r for p, q, r in vertices]
     sums = [weight.sum(axis=1), *((weight * t).sum(axis=1) / 3.0 for t in total)]
     for i, j in ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)):
-        (p, q, r), (x, y, z) = first[i], first[j]
+        (p, q, r), (x, y, z) = vertices[i], vertices[j]
         square = p * x + q * y + r * z + total[i] * total[j]
         sums.append((weight * square).sum(axis=1) / 12.0)
     return np.stack(sums, axis=-1)

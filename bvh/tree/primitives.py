@@ -74,7 +74,7 @@ def arrays_of(primitives: Primitives | Instanced) -> list[NDArray[Any]]:
 @by_type(inline=True)
 def corners(triangles, prim):
     """Return the three vertices of triangle `prim`; in a scene, by its code, in the world."""
-    # Called with Numba's types; a call compiles to the function returned, as in others `by_type`.
+    # Like all functions `by_type`, it takes Numba's types; a call compiles to what it returns.
     if triangles.instance_class is Instanced:
         return lambda triangles, prim: instanced.instanced_corners(triangles, prim)
     return lambda triangles, prim: instanced.face_corners(triangles.points, triangles.faces, prim)
@@ -217,7 +217,7 @@ def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):
 
 @by_type()
 def weights(primitives, prim, o, d, scaled, t_min, t_max):
-    """Return (u, v) of a hit: weights of v1 and v2 of a triangle, or of a user's test; else NaN."""
+    """Return (u, v) of a hit: a triangle's weights of v1 and v2, or a user's u and v; else NaN."""
     # The ray (o, d) must hit primitive `prim` in t_min..t_max. `scaled` is unused: it gives this
     # function the arguments of `intersect`.
     return {

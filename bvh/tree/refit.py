@@ -33,12 +33,12 @@ CHUNK, LEAST, POINTS_AT_ONCE = 512, 64, 1 << 14
 
 @entry
 def _fit(triangles, corners, rows, frame, begin, end, data, groups, is_done):
-    """Set the boxes of leaves of nodes begin..end, and finish those with all descendants there.
+    """Set the boxes of leaves below nodes begin..end; finish nodes whose descendants are all there.
 
-    A finished node has the boxes of all its children and visiting orders, and `is_done` is True; it
-    is False for the other nodes begin..end. Primitives are `triangles`, whose `groups` are filled,
-    or else boxes with `corners`, (lower, upper) of (n, 3); the other argument is None. `rows` and
-    `data` are those of `WideNodes`.
+    A finished node has visiting orders, and boxes of all its children; `is_done` tells which of the
+    nodes begin..end are finished. Primitives are `triangles`, whose `groups` are filled, or else
+    boxes with `corners`, (lower, upper) of (n, 3); the other argument is None. `rows` and `data`
+    are those of `WideNodes`.
     """
     centre, s, bound = frames.centre(frame), frames.scale(frame), frames.bound(frame)
     for number in range(begin * WIDTH, end * WIDTH):
@@ -57,17 +57,17 @@ def _fit(triangles, corners, rows, frame, begin, end, data, groups, is_done):
                 prim = np.int64(peek(rows, row))
                 low = lower_of(low, vector(corners[0], prim))
                 high = upper_of(high, vector(corners[1], prim))
-        near, far = NO_BOX
+        lower, upper = NO_BOX
         if low[0] < INF:
-            near, far = local_box(low, high, centre, s)
-        wide_nodes.set_child_box(data, at, near, far)
+            lower, upper = local_box(low, high, centre, s)
+        wide_nodes.set_child_box(data, at, lower, upper)
     # Children before their parents, as they have higher numbers.
     for node in range(end - 1, begin - 1, -1):
         done = True
         for c in range(WIDTH):
             child = np.int64(wide_nodes.child_code(data, wide_nodes.node_at(node) + c))
             if child > 0:
-                done &= child < end and is_done[min(child, end - 1)]
+                done &= child < end and is_done[child]
         is_done[node] = done
         if done:
             _bound_and_order(data, node)

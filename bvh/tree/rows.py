@@ -1,12 +1,12 @@
 """Tree rows: the one layout in which a tree stands in memory for kernels, and its accessors.
 
-A row is `SIZE` words of int64: the addresses of a tree's arrays and the kind of its primitives. To
-hand a kernel one address takes less than to unpack ten arrays, and trees of any number stand side
-by side. Batches, single rays, instances, contacts and distances all read it; only users' own loops
-(`bvh.kernels`) are given arrays. `TreeArrays.row` fills the row of a tree and keeps it.
+A row is `SIZE` words of int64: the addresses of a tree's arrays and the kind of its primitives. One
+address is passed to a kernel in less time than ten arrays, and an array of addresses stands for any
+number of trees. Batches, single rays, instances, contacts and distances all read rows; only users'
+own loops (`bvh.kernels`) take arrays. `TreeArrays.row` fills the row of a tree and stores it.
 
 To add an array to trees: add its word to the list below, an accessor, and its address to `new_row`;
-where all traversals want its pointer, a field to `TreePointers`. The arrays of primitives are the
+if all traversals use its pointer, a field to `TreePointers`. The arrays of primitives are the
 words from PRIMITIVES on, in the order of their fields; `shapes.py` says how to add a kind.
 """
 
@@ -30,7 +30,7 @@ LOWEST, BOXES, SIZE = 12, 13, 14
 # Kinds of primitives other than shapes, whose classes have their codes.
 TRIANGLES, USERS, LEAVES = 0, -1, -2
 
-# Values whose types pointers take.
+# One value of each type of numbers that pointers can have.
 F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
 
 Array = NDArray[Any] | None
@@ -66,22 +66,22 @@ is_empty = inlined(lambda row: peek(row, NODES) == 0)
 kind = inlined(lambda row: peek(row, KIND))
 # Whether the faces of a tree have bits: without them, every mask selects all.
 has_bits = inlined(lambda row: peek(row, BITS) != 0)
-# The pointer to array i of the primitives, of numbers as `like`.
+# The pointer to array i of the primitives, whose numbers have the type of `like`.
 part = inlined(lambda row, i, like: pointer_to(peek(row, PRIMITIVES + i), like))
 
 
-def _pointer(word: int, like: object) -> Dispatcher:
-    """Return the function (row) -> pointer: the address in a word of a tree's row."""
-    # It is a pointer to numbers of the type of `like`.
+def _accessor(word: int, like: object) -> Dispatcher:
+    """Return the function (row) -> pointer to the array whose address is a word of the row."""
+    # The array has numbers of the type of `like`.
     return inlined(lambda row: pointer_to(peek(row, word), like))
 
 
-# See `wide_nodes`, `triangle_groups` and `compact_groups`, `frame`, `face_bits`; ids: of groups at
-# `id_place`.
-blocks, ids, groups = _pointer(NODES, F4), _pointer(IDS, I4), _pointer(GROUPS, F4)
-compact = _pointer(GROUPS, np.int16(0))
-frame, bits = _pointer(FRAME, F8), _pointer(BITS, I4)
+# The nodes, the ids in leaves (of triangles at `triangle_groups.id_place`), and triangle groups, of
+# float32 or compact; the frame and the bits of faces: see the files of these names.
+blocks, ids, groups = _accessor(NODES, F4), _accessor(IDS, I4), _accessor(GROUPS, F4)
+compact = _accessor(GROUPS, np.int16(0))
+frame, bits = _accessor(FRAME, F8), _accessor(BITS, I4)
 # The vertices of triangles, or the numbers of other primitives.
-points, faces = _pointer(POINTS, F8), _pointer(FACES, I4)
+points, faces = _accessor(POINTS, F8), _accessor(FACES, I4)
 # The lowest primitive below each child of each node, and children's boxes (see `oriented_boxes`).
-lowest, boxes = _pointer(LOWEST, I4), _pointer(BOXES, F4)
+lowest, boxes = _accessor(LOWEST, I4), _accessor(BOXES, F4)

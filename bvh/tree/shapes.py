@@ -1,6 +1,6 @@
 """Shapes: kinds of primitives that are rows of numbers, such as boxes; a class for each.
 
-All that builds, casts, transforms, saves and draws them reads the class of their kind. To add one:
+Whatever builds, casts, transforms, saves and draws them reads the class of their kind. To add one:
 its arithmetic in `geometry/`, the class of its arrays and its subclass of `Shape` here, and a
 constructor of `BVH` (and its arguments of `refit`, if it needs more than corners and transforms).
 """
@@ -122,8 +122,8 @@ class Shape:
 
     @classmethod
     def instances(cls, points: Floats, transform: Floats) -> Floats:
-        """Return `points` of round shapes moved by an even map (3, 4), correctly rounded."""
-        # The last column is the radius; ends of axes begin in column 6, after the box.
+        """Return `points` of round shapes moved by a map (3, 4) of one scale for all axes."""
+        # Ends of axes, which are correctly rounded, begin in column 6; the last is the radius.
         with np.errstate(over="ignore"):
             radii = np.minimum(points[:, -1] * even_scales(transform[None]), LARGEST)
         ends = [moved(points[:, at : at + 3], transform) for at in range(6, cls.size - 1, 3)]
@@ -155,11 +155,11 @@ class BoxShape(Shape):
     def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
         """Return the normals of the side nearest to each position, relative to the box's size."""
         # `rows` (n, 3, 4) map positions into the boxes' coordinates; the normal of the sides across
-        # axis k is row k. There, `off` is the offset from the middle: -1 to 1 between the sides.
-        inside = (rows[:, :, :3] @ positions[:, :, None])[:, :, 0] + rows[:, :, 3]
+        # axis k is row k. `off` is the offset from a box's middle, in half sizes of the box.
+        in_box = (rows[:, :, :3] @ positions[:, :, None])[:, :, 0] + rows[:, :, 3]
         half = 0.5 * (points[:, 3:6] - points[:, 0:3])
         with np.errstate(divide="ignore", invalid="ignore"):
-            off = inside - 0.5 * (points[:, 0:3] + points[:, 3:6])
+            off = in_box - 0.5 * (points[:, 0:3] + points[:, 3:6])
             off = np.where(half > 0.0, off / half, 1.0)
         each, axis = np.arange(len(points)), np.abs(off).argmax(axis=1)
         return np.asarray(np.copysign(1.0, off[each, axis])[:, None] * rows[each, axis, :3])
@@ -200,9 +200,9 @@ class ObbShape(Shape):
     @staticmethod
     def outline(points: Floats) -> Floats:
         """Return the eight corners of each oriented box, (n, 8, 3), in the tree's coordinates."""
-        frames = inverses(frames_of(points))[0]
-        corners = Shape.outline(points) @ frames[:, :, :3].transpose(0, 2, 1)
-        return np.asarray(corners + frames[:, None, :, 3])
+        back = inverses(frames_of(points))[0]
+        corners = Shape.outline(points) @ back[:, :, :3].transpose(0, 2, 1)
+        return np.asarray(corners + back[:, None, :, 3])
 
     @staticmethod
     def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
@@ -218,10 +218,10 @@ class ObbShape(Shape):
         """Return the padding's factors (K, F); infinity if they overflow."""
         # With the linear parts R of the maps, K is the largest row sum of abs(R**-1) abs(R); F is
         # K * farthest plus the largest coordinate of abs(R**-1) abs(corner).
-        rows = frames_of(points)
-        back = np.abs(inverses(rows)[0][:, :, :3])
+        maps = frames_of(points)
+        back = np.abs(inverses(maps)[0][:, :, :3])
         with np.errstate(all="ignore"):
-            row_sum = (back @ np.abs(rows[:, :, :3])).sum(axis=2).max()
+            row_sum = (back @ np.abs(maps[:, :, :3])).sum(axis=2).max()
             corners = np.maximum(np.abs(points[:, :3]), np.abs(points[:, 3:6]))
             far = row_sum * farthest + (back @ corners[:, :, None]).max()
         sound = np.isfinite(row_sum) and np.isfinite(far)
@@ -230,10 +230,10 @@ class ObbShape(Shape):
     @staticmethod
     def flaw(points: Floats) -> tuple[int, str]:
         """Return (row, error): the first row whose matrix is not finite and invertible, or -1."""
-        rows = frames_of(points)
-        bad = np.asarray(~np.isfinite(rows).all(axis=(1, 2)))
+        maps = frames_of(points)
+        bad = np.asarray(~np.isfinite(maps).all(axis=(1, 2)))
         if not bad.any():
-            bad = inverses(rows)[1] != INVERTED
+            bad = inverses(maps)[1] != INVERTED
         return _first(bad), "oriented box {} has no valid matrix"
 
 
@@ -256,17 +256,17 @@ def _around(lower: Floats, upper: Floats, radii: ArrayLike) -> tuple[Floats, Flo
     return low, high, sizes
 
 
-def _along(p: Floats, axis: Floats, positions: Floats) -> Floats:
-    """Return t (n, 1) in 0..1, for which p + t axis, on a segment, is nearest to the position."""
-    # `p`, `axis` and `positions` are (n, 3). A segment without length has t = 0.
+def _nearest(p: Floats, axis: Floats, positions: Floats) -> Floats:
+    """Return t (n, 1) in 0..1 of the points p + t axis of segments nearest to positions (n, 3)."""
+    # `p` and `axis` are (n, 3). A segment without length has t = 0.
     with np.errstate(all="ignore"):
-        along = ((positions - p) * axis).sum(axis=1) / (axis * axis).sum(axis=1)
-    return np.asarray(np.nan_to_num(along).clip(0.0, 1.0)[:, None])
+        t = ((positions - p) * axis).sum(axis=1) / (axis * axis).sum(axis=1)
+    return np.asarray(np.nan_to_num(t).clip(0.0, 1.0)[:, None])
 
 
 # Three numbers as a vector; a sphere as a capsule: (p, q, radius).
 _vector = inlined(lambda points, at: (peek(points, at), peek(points, at + 1), peek(points, at + 2)))
-_thick_point = inlined(lambda center, radius: (center, center, radius))
+_as_capsule = inlined(lambda center, radius: (center, center, radius))
 
 
 @inlined
@@ -277,12 +277,12 @@ def _sphere(points, i):
 
 
 class SphereShape(Shape):
-    """Spheres, whose boxes are around them."""
+    """Spheres, whose rows begin with the boxes around them."""
 
     arrays, row, code, size, given = Spheres, SphereRow, 3, 10, ("radii",)
     hollow = True
     interval = inlined(lambda points, i, o, d: sphere_interval(o, d, *_sphere(points, i)))
-    capsule = inlined(lambda points, i: _thick_point(*_sphere(points, i)))
+    capsule = inlined(lambda points, i: _as_capsule(*_sphere(points, i)))
 
     @staticmethod
     def points_of(centers: Floats, radii: ArrayLike) -> Floats:
@@ -311,7 +311,7 @@ def _capsule(points, i):
 
 
 class CapsuleShape(Shape):
-    """Capsules, whose boxes are around them."""
+    """Capsules, whose rows begin with the boxes around them."""
 
     arrays, row, code, size, given = Capsules, CapsuleRow, 4, 13, ("q", "radii")
     hollow = True
@@ -331,7 +331,7 @@ class CapsuleShape(Shape):
     def normals(points: Floats, positions: Floats, rows: Floats) -> Floats:
         """Return the vectors from the nearest points of axes to positions; `rows` are unused."""
         p, axis = points[:, 6:9], points[:, 9:12] - points[:, 6:9]
-        return np.asarray(positions - p - _along(p, axis, positions) * axis)
+        return np.asarray(positions - p - _nearest(p, axis, positions) * axis)
 
     @staticmethod
     def flaw(points: Floats) -> tuple[int, str]:
@@ -343,7 +343,7 @@ class CapsuleShape(Shape):
 
 SHAPES: tuple[type[Shape], ...] = (BoxShape, ObbShape, SphereShape, CapsuleShape)
 KINDS: dict[type, type[Shape]] = {shape.arrays: shape for shape in SHAPES}
-# Arrays of shapes that are surfaces, not solids.
+# Classes of the arrays of shapes that are surfaces, not solids.
 HOLLOW = tuple(shape.arrays for shape in SHAPES if shape.hollow)
 
 
@@ -377,8 +377,8 @@ def instanced_box_interval(is_box, points, i, rows, o, d):
     return obb_interval(o, d, lower, upper, rows)
 
 
-# A radius in the world.
-_size = inlined(lambda radius, scale: min(radius * scale, LARGEST))
+# The radius of an instance, LARGEST instead of infinity.
+_radius_of = inlined(lambda radius, scale: min(radius * scale, LARGEST))
 
 
 @inlined
@@ -389,9 +389,9 @@ def moved_capsule(is_sphere, points, i, maps, at, scale):
     if is_sphere:
         center, radius = _sphere(points, i)
         center = transformed_point(maps, at, center)
-        return center, center, _size(radius, scale)
+        return center, center, _radius_of(radius, scale)
     p, q, radius = _capsule(points, i)
-    return transformed_point(maps, at, p), transformed_point(maps, at, q), _size(radius, scale)
+    return transformed_point(maps, at, p), transformed_point(maps, at, q), _radius_of(radius, scale)
 
 
 @kernel

@@ -27,7 +27,7 @@ class TreeStats:
         Number of all primitives, and of those that cannot be hit because a coordinate is not
         finite or a box is empty.
     nodes, leaves, depth : int
-        Number of nodes, number of leaves, which are not among them, and levels below the root.
+        Number of nodes without the leaves, number of leaves, and number of levels below the root.
     largest_leaf : int
         Number of primitives in the largest leaf.
     sah_cost : float
@@ -45,7 +45,7 @@ class TreeStats:
         Entry k is the number of leaves with k primitives. A primitive that was split counts in each
         of its leaves.
     groups : int or None
-        Number of bits that faces have, of 32; None if no face was given groups.
+        Number of the 32 bits that at least one face has; None if no face was given groups.
 
     Examples
     --------

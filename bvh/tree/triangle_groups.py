@@ -13,10 +13,10 @@ T / den. It answers "certain miss", "certain hit" (within an interval of t) or "
 exact test", by the error bounds below.
 
 The bounds, which `tests/proofs` proves. All is float32 with unit roundoff e = 2**-24; B bounds the
-coordinates of the local frame (1 but for refits and extents near the largest double) and those of
-the ray's origin, which has been brought to the root's box, so that 2 B here is at most 2.001 B;
-D = abs(dx) + abs(dy) + abs(dz); x = max(abs(e1)) * sum(abs(e2)), which no sum of the two products
-of a component of N exceeds. Second order terms are covered by rounding all constants up.
+coordinates of the local frame (1 but for refits and extents near the largest double); the ray's
+origin has been moved to the root's box, so that a difference from it is at most 2.001 B, which is
+written as 2 B; D = abs(dx) + abs(dy) + abs(dz); x = max(abs(e1)) * sum(abs(e2)), which no sum of
+the two products of a component of N exceeds. Constants are rounded up to cover second order terms.
 
 - C: rounding of v0, of o and of the difference, e B (1 + 1 + 2) = 4 e B a component.
 - R: 4 e B D from C, e * 2 B D from d, 2 e * 2 B D from two products and a sum: 10 e B D.
@@ -99,7 +99,7 @@ def _corner(triangles, prims, k):
 
 @inlined
 def _edge(a, b, h):
-    """Return (b - a) * h / 2, of points: they are halved first, so that no difference overflows."""
+    """Return (b - a) * h / 2 of points, which are halved first so that no difference overflows."""
     return vectors.scaled(vectors.minus(vectors.scaled(b, 0.5), vectors.scaled(a, 0.5)), h)
 
 
@@ -225,7 +225,7 @@ def pack_triangles(points, faces, rows, frame, begin, end, groups):
 
 # The position of the first id in a row of `WideNodes.rows`, which ends with its ids.
 first_id = inlined(lambda rows, row: (row + 1) * rows.shape[1] - min(WIDTH, rows.shape[1]))
-# The position of a group, which the accessors below take, and that of its ids from the first id on.
+# The position of a group, which the accessors below take; that of its ids, from the first id on.
 group_at = inlined(lambda group: group * GROUP_SIZE)
 # The position of an id, by the number group * WIDTH + lane.
 id_at = inlined(lambda number: group_at(number // WIDTH) + number % WIDTH)
@@ -269,7 +269,7 @@ def _load_compact(groups, group):
 
     The last three are as in `_load_group`: factors of error bounds.
     """
-    v0, e1, e2, used, step = compact_groups.corners_of(groups, group_at(group))
+    v0, e1, e2, used, step = compact_groups.load(groups, group_at(group))
     n = cross(e1, e2)
     tolerance, size, grain = compact_groups.bounds_of(e1, e2, n, used, step)
     return v0, e1, e2, n, tolerance, size, grain
@@ -277,12 +277,12 @@ def _load_compact(groups, group):
 
 load_group = _by_kind(_load_group, _load_compact)
 # Bounds of the distances to a group's triangles, widened by the rounding of compact groups.
-blurred = _by_kind(
+widened = _by_kind(
     lambda groups, at, low, high: (low, high),
-    lambda groups, at, low, high: compact_groups.blurred(groups, at, low, high),
+    lambda groups, at, low, high: compact_groups.widened(groups, at, low, high),
 )
-# The position of an id, from the first id on, by `id_at`, which is for groups of float32; compact
-# groups have half as many words of 32 bits.
+# The position of an id, from the first id on, given that in groups of float32, as of `id_at`:
+# compact groups have half as many words of 32 bits.
 id_place = _by_kind(
     lambda groups, at: at, lambda groups, at: at - at // GROUP_SIZE * (GROUP_SIZE // 2)
 )

@@ -90,8 +90,8 @@ def near_planes(octant):
 @inlined
 def all_planes(x, y, z):
     """Return the offsets in a node of all six rows of planes: near ones, x, y, z, then far ones."""
-    # On each axis, near and far planes are the lower and the upper ones in either order: the sum
-    # of both positions is the same.
+    # On each axis the near and far planes are the lower and the upper ones, in either order, so the
+    # sum of both offsets is the same.
     both = (LOWER + UPPER) * WIDTH
     return x, y, z, both - x, both + 2 * WIDTH - y, both + 4 * WIDTH - z
 
@@ -193,7 +193,8 @@ def lanes_of(data: NDArray[np.float32]) -> Lanes:
     """Return the data of wide nodes as `Lanes`: views, and which lanes are nodes and leaves."""
     rows = data.reshape(-1, ROWS, WIDTH)
     codes = rows[:, CODES].view(np.int32)
-    # The box of an unused lane is from inf to -inf.
+    # The box of an unused lane is from inf to -inf. By mistake, code 0 could have another box: such
+    # a child counts as a node, so that `stats.check` finds it.
     used = rows[:, LOWER] <= rows[:, UPPER]
     return Lanes(
         rows[:, :6], codes, rows[:, ORDER].view(np.int32), used & (codes >= 0), used & (codes < 0)

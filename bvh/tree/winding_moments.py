@@ -1,12 +1,13 @@
 """Multipole moments of a surface for fast winding numbers.
 
-The winding number of a surface at q is the sum of the solid angles of its faces over 4 pi. Faces
-that lie together look from far like a few numbers about their centre: see `multipoles`, and
-Barill, Dickson, Schmidt, Levin and Jacobson 2018, "Fast winding numbers for soups and clouds".
+The winding number of a surface at q is the sum of the solid angles of its faces over 4 pi. From far
+away, those of faces that lie together are given by a few moments about their centre: see
+`multipoles`, and Barill, Dickson, Schmidt, Levin and Jacobson 2018, "Fast winding numbers for soups
+and clouds".
 
-They belong to a tree of their own, of LANES children and LANES faces a leaf whatever the vectors
-of the CPU, and are summed in its order: so the same surface has the same winding numbers bit for
-bit on every CPU, and in whichever tree.
+The moments belong to a tree of their own, of LANES children a node and LANES faces a leaf whatever
+the vectors of the CPU, and are summed in its order: so the same surface has the same winding
+numbers bit for bit on every CPU, and in whichever tree.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ TERMS_SIZE = (SERIES + SERIES_SIZE) * LANES
 # Rows of a leaf's corners.
 CORNERS = 9
 
-# A node while it is summed: area, centre, radius (-1 for nothing), and its faces, begin..end.
+# A node while it is summed: area, centre, radius (-1 for no child), and its faces, begin..end.
 AREA, MIDDLE, REACH, BEGIN, END = 0, 1, 4, 5, 6
-SHAPE = 7
+SHAPE_SIZE = 7
 # Radii are stored longer than they are, which keeps errors with the default accuracy below 0.001.
 MARGIN = 1.05
 
@@ -63,7 +64,7 @@ class WindingTerms(NamedTuple):
 class Sums(NamedTuple):
     """Nodes while they are summed."""
 
-    shapes: NDArray[np.float64]  # (n, SHAPE): see the columns above
+    shapes: NDArray[np.float64]  # (n, SHAPE_SIZE): see the columns above
     poles: NDArray[np.float64]  # (n, 2, SLOTS): real and imaginary parts of multipoles
 
 
@@ -79,22 +80,22 @@ def winding_terms(triangles: Primitives, threads: int = 1) -> WindingTerms:
         nodes = _widen(binary.bounds, binary.links, pending, codes)
     codes = kernel_input(codes[: nodes * LANES].copy())
     terms = aligned(nodes * TERMS_SIZE, np.float32)
-    faces = aligned(CORNERS * len(binary.order) + LANES, np.float64)
-    faces[-LANES:] = 0.0
+    packed = aligned(CORNERS * len(binary.order) + LANES, np.float64)
+    packed[-LANES:] = 0.0
     # Scratch: see `_sum_terms`.
     sums, parts = _new_sums(nodes), _new_sums(LANES + 1)
     away = np.zeros((2, 2, LOWER_SLOTS))
-    _sum_terms(triangles, frame, binary.order, codes, sums, parts, away, terms, faces)
-    return WindingTerms(codes, kernel_input(terms), kernel_input(faces), frame)
+    _sum_terms(triangles, frame, binary.order, codes, sums, parts, away, terms, packed)
+    return WindingTerms(codes, kernel_input(terms), kernel_input(packed), frame)
 
 
 def _new_sums(count: int) -> Sums:
     """Return `Sums` of zeros for `count` nodes."""
-    return Sums(np.zeros((count, SHAPE)), np.zeros((count, 2, SLOTS)))
+    return Sums(np.zeros((count, SHAPE_SIZE)), np.zeros((count, 2, SLOTS)))
 
 
 @inlined
-def _size(bounds, i):
+def _squared_diagonal(bounds, i):
     """Return the square of the diagonal of box i of `bounds`."""
     x = np.float64(bounds[i, 3]) - bounds[i, 0]
     y = np.float64(bounds[i, 4]) - bounds[i, 1]
@@ -122,8 +123,8 @@ def _widen(bounds, links, pending, codes):
             best, largest = -1, -1.0
             for lane in range(n):
                 child = codes[at + lane]
-                if not is_leaf(links, child) and _size(bounds, child) > largest:
-                    best, largest = lane, _size(bounds, child)
+                if not is_leaf(links, child) and _squared_diagonal(bounds, child) > largest:
+                    best, largest = lane, _squared_diagonal(bounds, child)
             if best < 0:
                 break
             left = np.int64(links[codes[at + best], 0])
@@ -163,7 +164,7 @@ def _weigh(total, area, centre):
 
 @inlined
 def _set_centre(total, centre):
-    """Divide column MIDDLE of `total`, a sum of areas times centres, by column AREA, their sum."""
+    """Divide column MIDDLE of `total`, a sum of areas times centres, by the sum of areas, AREA."""
     # If the area is 0, `centre` becomes the middle instead.
     for axis in range(3):
         total[MIDDLE + axis] = (
@@ -215,8 +216,8 @@ def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
 
 
 @inlined
-def _pack_leaf(triangles, frame, order, first, count, faces):
-    """Write the corners of the faces of a leaf, order[first : first + count], to `faces`.
+def _pack_leaf(triangles, frame, order, first, count, packed):
+    """Write the corners of the faces of a leaf, order[first : first + count], to `packed`.
 
     They are nine rows, one for each coordinate of v0, v1 and v2, with a number for each face, times
     the frame's scale.
@@ -226,13 +227,13 @@ def _pack_leaf(triangles, frame, order, first, count, faces):
         at = CORNERS * first + k
         for v in corners(triangles, np.int64(order[first + k])):
             for axis in range(3):
-                faces[at] = v[axis] * s
+                packed[at] = v[axis] * s
                 at += count
 
 
 @entry
-def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
-    """Fill in `terms` of all nodes, children first, and the corners of all leaves, `faces`.
+def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, packed):
+    """Fill in `terms` of all nodes, children first, and the corners of all leaves, `packed`.
 
     `order` are the ids of faces, leaf by leaf, and `codes` the children of each node: > 0 for a
     node, < 0 for a leaf, 0 for none. `sums`, zeros at first, get the sums of each node. `parts` and
@@ -244,7 +245,7 @@ def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
         for lane in range(LANES):
             shape, part, code = parts.shapes[lane], parts.poles[lane], codes[node * LANES + lane]
             # Copied by loops: for slices, Numba would compile an error message about shapes.
-            for i in range(SHAPE):
+            for i in range(SHAPE_SIZE):
                 shape[i] = sums.shapes[code, i] if code > 0 else 0.0
             for i in range(2):
                 for k in range(SLOTS):
@@ -253,7 +254,7 @@ def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
                 first, count = leaf_rows(code)
                 one = parts.poles[LANES]
                 _sum_leaf(triangles, frame, order, first, count, shape, part, one, away)
-                _pack_leaf(triangles, frame, order, first, count, faces)
+                _pack_leaf(triangles, frame, order, first, count, packed)
             elif code == 0:
                 shape[REACH] = -1.0
                 continue

@@ -8,24 +8,24 @@ stored as centre and half size: its image under M is M centre -+ abs(M) half.
 
 Padding for rounding: with u = 2**-53 and S = abs(M) reach + abs(t), reach being the largest
 coordinates of the tree: vertices of a polytope are off by 2 u S, a coordinate of the centre's
-image by at most 3 u S (three fused steps), what is added to either side by 3 u S, their sum or
-difference by u S, and so are the shift and the last step, which adds the padding: 11 u S.
+image by at most 3 u S (three fused steps), what is added to either side by 3 u S; their sum or
+difference, the shift, and the last step, which adds the padding, by u S each: 11 u S in sum.
 2**-49 S = 16 u S covers that and the rounding of S itself; 2**-1060 covers what underflows. A bound
 that is a double and not beyond the real coordinate of a vertex is not beyond the double nearest to
 that either, which is the vertex (see `transforms`).
 
 An instance of a box is defined by the rounded inverse W of M, not by M (see `instanced`). So it is
-bounded under the rounded inverse of W, whose entries add u S: where M is nearly singular, that is
-far from M. The rows R W of an oriented box are rounded once more: planes in the tree's
+bounded under the rounded inverse of W, which is far from M where M is nearly singular; rounding of
+its entries adds u S. The rows R W of an oriented box are rounded once more: planes in the tree's
 frame, R y + r = z there, are off by u (abs(R) (abs(W) abs(x) + abs(W's shift)) + abs(r)), and
 corners by abs(R**-1) times that. With K the largest row sum of abs(R**-1) abs(R), and F that of
 abs(R**-1) (abs(R) abs(y) + abs(z)), that is no more than 2 u (K (abs(W) abs(x) + ...) + F), the
 factor 2 for coordinates that grow by it.
 
 An instance of a ball has the radius s r, for the scale s of M. With G = M' M / s**2, whose entries
-differ from those of the identity by less than 2 * UNEVEN, that of its image under M differs from it
-by less than 4 UNEVEN s r in any direction, and so in the tree's frame by less than 4 UNEVEN r:
-the eigenvalues of G are within 6 UNEVEN of 1, and their roots within 3 UNEVEN, to first order.
+differ from those of the identity by less than 2 * UNEVEN, the ball's image under M has radii that
+differ from s r by less than 4 UNEVEN s r, and so in the tree's frame by less than 4 UNEVEN r: the
+eigenvalues of G are within 6 UNEVEN of 1, and their roots within 3 UNEVEN, to first order.
 """
 
 import heapq
@@ -211,7 +211,7 @@ def _bound(extents, tree_of, matrices, begin, end, found):
                 continue
             size = dot((abs(a), abs(b), abs(c)), vector(extents.reach, tree)) + abs(t)
             if not size < 0.25 * LARGEST:
-                # Some vertices may overflow; others may not.
+                # Vertices may overflow: the box is unbounded on this axis.
                 found[i, axis], found[i, axis + 3] = -LARGEST, LARGEST
                 continue
             low, high = _span(extents.boxes, first, last, a, b, c)

@@ -26,7 +26,7 @@ from bvh.traversal.regions import region_search
 from bvh.traversal.regions.regions import BoxRegions, PlaneRegions, Regions, SphereRegions
 from bvh.tree.arrays import TreeArrays, TreeRow, frozen_primitives
 from bvh.tree.build import build
-from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
+from bvh.tree.instanced import CODE_BITS, PRIM_MASK, split_codes
 from bvh.tree.primitives import Primitives, Triangles
 from bvh.tree.shapes import HOLLOW, Boxes, CapsuleShape, SphereShape
 
@@ -86,7 +86,7 @@ class RegionSearch(NamedTuple):
         if self.owners is None:
             found = Overlaps(codes.astype(np.int32), offsets, shape)
         else:
-            leaf, prim = hit_codes(codes)
+            leaf, prim = split_codes(codes)
             found = Overlaps(prim, offsets, shape, self.owners[leaf], leaf)
         return found if self.select is None else self.select(found)
 

@@ -33,7 +33,7 @@ from bvh.runtime.jit import inlined, kernel
 from bvh.runtime.simd import WIDTH, Vec, compress_order
 from bvh.tree import frame as frames
 from bvh.tree import wide_nodes
-from bvh.tree.triangle_groups import blurred, dot, group_at, load_group
+from bvh.tree.triangle_groups import dot, group_at, load_group, widened
 
 # A point or vector; and one whose coordinates are each in all lanes.
 Point = tuple[float, float, float]
@@ -142,7 +142,7 @@ def group_bounds(groups, group, p):
     v0, e1, e2, n, tolerance, _, _ = load_group(groups, group)
     a = (p[0] - v0[0], p[1] - v0[1], p[2] - v0[2])
     low, high = corner_bounds(a, e1, e2, n, tolerance)
-    return blurred(groups, group_at(group), low, high)
+    return widened(groups, group_at(group), low, high)
 
 
 @inlined

@@ -74,7 +74,7 @@ def fill_bins(records, begin, end, centres, scale, used, bins):
 
 @inlined
 def _put_side(sides, row, box, count):
-    """Write the size of a box, and the last lane of four int32, to a row of `sides`."""
+    """Write the size of a box, and the last lane of `count`, four int32, to a row of `sides`."""
     last = simd.lane_numbers(4) == 3
     simd.store(sides, 4 * row, simd.select(last, simd.as_floats(count), record.size_of(box)))
 
@@ -96,12 +96,12 @@ def _put_sides(bins, first, used, sides):
     in row first + b of each half of `sides`.
     """
     half, none = len(sides) >> 1, simd.splat(np.int32(0), 4)
-    box, count = record.nothing(), none
+    box, count = record.empty_box(), none
     for b in range(first + used - 2, first - 1, -1):
         bin = record.load(bins, b + 1)
         box, count = record.join(box, bin), count + record.counts_in(bin)
         _put_side(sides, half + b, box, count)
-    box, count = record.nothing(), none
+    box, count = record.empty_box(), none
     for b in range(first, first + used - 1):
         bin = record.load(bins, b)
         box, count = record.join(box, bin), count + record.counts_in(bin)
@@ -142,11 +142,11 @@ def bound_halves(bins, used, axis, last, boxes):
 
     The axis has `used` bins.
     """
-    box = record.nothing()
+    box = record.empty_box()
     for b in range(axis * BINS, axis * BINS + last + 1):
         box = record.join(box, record.load(bins, b))
     record.store(boxes, LEFT, box)
-    box = record.nothing()
+    box = record.empty_box()
     for b in range(axis * BINS + last + 1, axis * BINS + used):
         box = record.join(box, record.load(bins, b))
     record.store(boxes, RIGHT, box)
@@ -161,7 +161,7 @@ def move(records, begin, end, split, left, right, boxes):
     RIGHT_CENTRES of `boxes`.
     """
     axis, last, low, scale = split
-    none = record.nothing()
+    none = record.empty_box()
     lefts, rights = none, none
     low, scale = simd.splat(low, 8), simd.splat(scale, 8)
     border = simd.splat(np.float32(last + 1), 8)
@@ -185,7 +185,7 @@ def move(records, begin, end, split, left, right, boxes):
 @kernel
 def bound(records, begin, end, boxes, box_row, centres_row):
     """Write the box of records begin..end, and of their doubled centres, to rows of `boxes`."""
-    box, centres = record.nothing(), record.nothing()
+    box, centres = record.empty_box(), record.empty_box()
     for i in range(begin, end):
         r = record.load(records, i)
         box = record.join(box, r)

@@ -33,12 +33,12 @@ def _cell_bits(count: int) -> int:
     return min(bits - 2, max(15, bits - 4), 16)
 
 
-def _bits_of_axes(box: NDArray[np.float32], count: int) -> NDArray[np.int64]:
-    """Return bits (3,) of a grid of 2**count nearly cubic cells that divides `box`, a record."""
+def _bits_of_axes(box: NDArray[np.float32], total: int) -> NDArray[np.int64]:
+    """Return bits (3,) of a grid of 2**total nearly cubic cells that divides `box`, a record."""
     # The grid has 1 << bits[k] layers across axis k.
     sizes = (box[record.UPPER : record.UPPER + 3].astype(np.float64) + box[:3]).tolist()
     bits = [0] * 3
-    for _ in range(count):
+    for _ in range(total):
         # Halve the cells on their longest axis.
         axis = max(range(3), key=lambda a: sizes[a] if bits[a] < AXIS_BITS else -1.0)
         sizes[axis] *= 0.5

@@ -78,9 +78,9 @@ def _first_index(builder: Builder, row: Value) -> Value:
     return builder.mul(row, ir.Constant(row.type, WIDTH))
 
 
-# The union and the intersection of two boxes; lower > upper where that is empty.
+# The union and the intersection of two boxes; lower > upper where the intersection is empty.
 join, meet = simd.maximum, simd.minimum
-nothing = inlined(lambda: simd.splat(np.float32(-INF), WIDTH))  # the empty box
+empty_box = inlined(lambda: simd.splat(np.float32(-INF), WIDTH))
 lane_of = inlined(lambda array, row, lane: simd.peek(array, row * WIDTH + lane))
 
 # Minus the lower corner, and the upper corner, in four lanes each; the size of a box.
@@ -88,7 +88,7 @@ _low = inlined(lambda box: simd.part(box, 0, 4))
 _high = inlined(lambda box: simd.part(box, UPPER, 4))
 size_of = inlined(lambda box: _high(box) + _low(box))
 
-# The ids of a record in a row, and of one as a vector.
+# The id of a record in a row, and of one as a vector.
 id_of = inlined(lambda array, row: simd.peek_int(array, row * WIDTH + ID) - FIRST_ID)
 id_in = inlined(lambda r: simd.lane(simd.as_ints(r), np.int32(ID)) - FIRST_ID)
 # All lanes of a vector set to one of them.
@@ -193,7 +193,7 @@ def empty_bin():
 
 # The number of records of a bin.
 count_of = inlined(lambda bin: simd.lane(simd.as_ints(bin), np.int32(COUNT)))
-# The same as the last of four lanes.
+# Four lanes of int32, the last of which is that number.
 counts_in = inlined(lambda bin: simd.as_ints(_high(bin)))
 
 

@@ -1,9 +1,9 @@
 """The top of a tree with spatial splits, split level by level; threads share the passes.
 
-Chunks of all ranges of a level are binned at once, and then moved. The bins of a chunk say how many
-of its records go to each side at most; so many rows of the side are for them. Where a chunk moves
-fewer, because records that cross the plane were not cut, the last records of the side fill the gap.
-Chunks do not depend on the number of threads.
+Chunks of all ranges of a level are binned at once, and then moved. The bins of a chunk bound how
+many of its records go to each side, and as many rows of the side are reserved for them. Where a
+chunk moves fewer, as records that cross the plane were not cut, the last records of the side fill
+the gap. Chunks do not depend on the number of threads.
 """
 
 from collections.abc import Callable
@@ -31,15 +31,15 @@ Records = NDArray[np.float32]
 
 
 class Shared(NamedTuple):
-    """What the splits of all ranges have in common."""
+    """Arguments that the splits of all ranges have in common."""
 
     records: Records
-    half: int  # rows of records of each side
+    half: int  # rows of each half of `records`
     shelf: Shelf[Spatial]
     deepest: int  # depth of the tree
     chunk: int  # records that a thread takes at a time
     threads: int
-    sides: NDArray[np.float32]  # scratch
+    sides: NDArray[np.float32]  # scratch of `bins.best_split`
 
 
 def _counts(bins: Records) -> NDArray[np.int32]:
@@ -158,19 +158,20 @@ class SharedRange:
             _fill_chunk(spatial, self.shared.records, *self.spans[i], self.boxes, self.in_space)
 
     def _join(self, spatial: Spatial) -> Spatial:
-        """Return `spatial` with the joined bins, kept in `all`, and summed counts of all chunks."""
-        self.all = self.bins[:, : 3 * BINS].max(axis=0)
-        _counts(self.all)[:] = _counts(self.bins)[:, : 3 * BINS].sum(axis=0)
-        return spatial._replace(bins=self.all, counts=self.counts.sum(axis=0, dtype=np.int32))
+        """Set `joined` to the bins of all chunks, joined; return `spatial` with them and counts."""
+        self.joined = self.bins[:, : 3 * BINS].max(axis=0)
+        _counts(self.joined)[:] = _counts(self.bins)[:, : 3 * BINS].sum(axis=0)
+        return spatial._replace(bins=self.joined, counts=self.counts.sum(axis=0, dtype=np.int32))
 
     def _split_by(self, axis: int, last: int, lefts: int, rights: int) -> None:
-        """Set the split; write the most records that each chunk has on its sides to `sides`."""
+        """Set the split, and `sides`: how many records of each chunk go to each side at most."""
         self.plane = axis, last, lefts, rights
-        # `some` counts records in one bin, `more` those in several: by the bin where they begin, to
-        # find those on the left, and by that where they end, to find those on the right.
-        some = _counts(self.bins)[:, axis * BINS : (axis + 1) * BINS]
-        more = self.counts.reshape(-1, 6, BINS)[:, axis::3]
-        left, right = (some + more[:, 0])[:, : last + 1], (some + more[:, 1])[:, last + 1 :]
+        # Records in several bins are counted in that where they begin, row 0 of `several`, for the
+        # left side, and in that where they end, row 1, for the right side.
+        single = _counts(self.bins)[:, axis * BINS : (axis + 1) * BINS]
+        several = self.counts.reshape(-1, 6, BINS)[:, axis::3]
+        left = (single + several[:, 0])[:, : last + 1]
+        right = (single + several[:, 1])[:, last + 1 :]
         self.sides = np.stack([left.sum(axis=1), right.sum(axis=1)], axis=1).astype(np.int64)
 
     def choose(self) -> None:
@@ -211,16 +212,16 @@ class SharedRange:
         """Move the records of chunk i to their sides of the split."""
         with self.shared.shelf.scratch() as spatial:
             _move_chunk(
-                spatial._replace(bins=self.all), self.shared.records, *self.spans[i], self.boxes,
-                self.in_space, self.plane, self.rows[i], self.sides[i], self.halves[i],
+                spatial._replace(bins=self.joined), self.shared.records, *self.spans[i],
+                self.boxes, self.in_space, self.plane, self.rows[i], self.sides[i], self.halves[i],
             )  # fmt: skip
 
     def children(self, node: int) -> list[tuple[Row, Records]]:
         """Return the tasks and boxes of both sides, which have the nodes `node` and `node` + 1."""
         task, halves = self.task, self.halves[-1]
         # `choose` has written the boxes of both sides of a split between bins: join only centres.
-        known = LEFT if self.in_space else LEFT_CENTRES
-        halves[known:] = self.halves[:-1, known:].max(axis=0)
+        first = LEFT if self.in_space else LEFT_CENTRES
+        halves[first:] = self.halves[:-1, first:].max(axis=0)
         found = []
         for k, at, limit in ((0, task[BEGIN], self.middle), (1, self.middle, task[LIMIT])):
             rows, counts = self.rows[:, k].copy(), self.sides[:, k].copy()

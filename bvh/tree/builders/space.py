@@ -52,7 +52,7 @@ def local_triangle(triangles, i, frame, out):
 
 
 @inlined
-def _with(lower, upper, p, is_inside):
+def _extended(lower, upper, p, is_inside):
     """Return (lower, upper), the corners of a box, extended to contain point p if `is_inside`."""
     # Points and corners are four lanes.
     mask = simd.splat(is_inside, 4)
@@ -78,13 +78,13 @@ def _clip(v, r, axis, low, high):
         at, to = v[k, axis], v[after, axis]
         least, most = min(at, to), max(at, to)
         # A corner of the part is a vertex, or the crossing of an edge with a plane.
-        lower, upper = _with(lower, upper, a, begin <= at <= end)
+        lower, upper = _extended(lower, upper, a, begin <= at <= end)
         if least < begin < most:
             p = a + (b - a) * simd.splat((begin - at) / (to - at), 4)
-            lower, upper = _with(lower, upper, p, True)
+            lower, upper = _extended(lower, upper, p, True)
         if least < end < most:
             p = a + (b - a) * simd.splat((end - at) / (to - at), 4)
-            lower, upper = _with(lower, upper, p, True)
+            lower, upper = _extended(lower, upper, p, True)
     slack = simd.splat(SLACK, 4)
     lower, upper = lower - slack, upper + slack
     box = record.box_record(
@@ -96,7 +96,7 @@ def _clip(v, r, axis, low, high):
     return record.meet(record.outward(box), record.meet(r, planes))
 
 
-# Where interval b of space begins.
+# The coordinate at which interval b of an axis begins, with `scale` intervals in a unit from `low`.
 _plane = inlined(lambda low, scale, b: np.float64(np.float32(low + np.float32(b) / scale)))
 
 
@@ -133,9 +133,9 @@ def fill_intervals(spatial, records, begin, end, box):
             if not has_vertices:
                 local_triangle(triangles, np.int64(record.id_of(records, i)), frame, v)
                 has_vertices = True
-            low, times = -simd.lane(box, np.int32(axis)), simd.lane(scale, np.int32(axis))
+            low, in_unit = -simd.lane(box, np.int32(axis)), simd.lane(scale, np.int32(axis))
             for b in range(first, last + 1):
-                start, stop = _plane(low, times, b), _plane(low, times, b + 1)
+                start, stop = _plane(low, in_unit, b), _plane(low, in_unit, b + 1)
                 piece = _clip(v, r, axis, start, stop)
                 if record.overlaps(piece):
                     record.add(bins, base + b, piece)
@@ -154,13 +154,13 @@ def best_plane(spatial, scale, capacity, sides):
         if simd.lane(scale, np.int32(axis)) == 0.0:
             continue
         first = axis * BINS
-        box, right = record.nothing(), 0
+        box, right = record.empty_box(), 0
         for b in range(BINS - 1, -1, -1):
             bin = record.load(bins, first + b)
             box = record.join(box, bin)
             right += record.count_of(bin) + counts[3 * BINS + first + b]
             sides[b, 0] = record.half_area(box) * binning.groups(right, GROUP_BITS)
-        box, left, all_of = record.nothing(), 0, right
+        box, left, all_of = record.empty_box(), 0, right
         for b in range(BINS - 1):
             bin = record.load(bins, first + b)
             box = record.join(box, bin)
@@ -217,11 +217,12 @@ def split_at_plane(spatial, records, begin, end, plane, targets, box, halves):
     axis, last, lefts, rights = plane
     binning.bound_halves(bins, BINS, axis, last, halves)
     scale = record.scales(box, np.float32(BINS))
-    low, times = -simd.lane(box, np.int32(axis)), simd.lane(scale, np.int32(axis))
-    border = _plane(low, times, last + 1)
+    low, in_unit = -simd.lane(box, np.int32(axis)), simd.lane(scale, np.int32(axis))
+    border = _plane(low, in_unit, last + 1)
+    # Costs are by the boxes of all parts on each side, extended by the records that stay whole.
     whole_left, whole_right = record.load(halves, LEFT), record.load(halves, RIGHT)
-    left_box, right_box = record.nothing(), record.nothing()
-    left_centres, right_centres = record.nothing(), record.nothing()
+    left_box, right_box = record.empty_box(), record.empty_box()
+    left_centres, right_centres = record.empty_box(), record.empty_box()
     left_at, right_at = targets
     for i in range(begin, end):
         r = record.load(records, i)
@@ -239,10 +240,10 @@ def split_at_plane(spatial, records, begin, end, plane, targets, box, halves):
             area_left, area_right = record.half_area(whole_left), record.half_area(whole_right)
             # The costs of cutting the record, and of keeping all of it on one side.
             cut = area_left * lefts + area_right * rights
-            longer_left = record.half_area(record.join(whole_left, r))
-            longer_right = record.half_area(record.join(whole_right, r))
-            keep_left = longer_left * lefts + area_right * (rights - 1)
-            keep_right = area_left * (lefts - 1) + longer_right * rights
+            larger_left = record.half_area(record.join(whole_left, r))
+            larger_right = record.half_area(record.join(whole_right, r))
+            keep_left = larger_left * lefts + area_right * (rights - 1)
+            keep_right = area_left * (lefts - 1) + larger_right * rights
             if not has_right or (has_left and keep_left <= min(cut, keep_right)):
                 goes_right, left_piece = False, r
                 whole_left = record.join(whole_left, r)

@@ -210,6 +210,6 @@ def _put_together(
     is_task = np.zeros(top, np.bool_)
     is_task[roots] = True
     _bound_top(all_links, bounds, is_task)
-    # At most PARTS runs of subtrees.
+    # Parts of equally many runs: at most PARTS of them, and fewer in a small tree.
     parts = np.append(first[:: len(built) // min(PARTS, 1 + count // SMALLEST_TASK) + 1], count)
     return Nodes(bounds, all_links, order, parts)
