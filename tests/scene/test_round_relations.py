@@ -70,6 +70,20 @@ def test_meshes() -> None:
     assert ball([4.5, 0, 0], 3.0).relation(crate, margin=0.5) == "touching"
 
 
+def test_faces_that_cancel_bound_nothing() -> None:
+    """A mesh of two opposite faces is an empty solid: disjoint, as from other meshes."""
+    empty = BVH.from_triangles(np.eye(3), [[0, 1, 2], [0, 2, 1]])
+    for solid in (ball([0, 0, 0], 9.0), ball([0, 0, 0], 0.1), capsule([0, 0, 0], [1, 1, 1], 0.1)):
+        check(solid, empty, "disjoint")
+        # Margins go by distances, which count all faces.
+        assert solid.relation(empty, margin=100.0) == "touching"
+        scene = bvh.Scene()
+        scene.add(solid), scene.add(empty)
+        assert len(scene.relations().relation) == len(scene.interferences().relation) == 0
+    crate = box([-1, -1, -1], [2, 2, 2])
+    assert crate.relation(empty) == "disjoint" and crate.relation(empty, margin=9.0) == "touching"
+
+
 def test_refusals() -> None:
     """Several shapes, no radius, open meshes, meshes that cross themselves, and boxes."""
     one, two = ball([0, 0, 0], 1.0), BVH.from_spheres([[0, 0, 0], [1, 0, 0]], 1.0)

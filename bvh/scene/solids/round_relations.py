@@ -109,10 +109,10 @@ def nearest_parts(first: Solid, second: Solid, limit: float) -> Nearest | None:
 
 
 def _all_pairs(first: Parts, second: Parts) -> PartPairs:
-    """Return all pairs of parts of two solids, of which one has a single part."""
-    # Modulo their number: the single part has the index 0 in all pairs.
-    each = np.arange(max(len(first.ids), len(second.ids)))
-    return PartPairs(first, each % len(first.ids), second, each % len(second.ids))
+    """Return all pairs of parts of two solids; none if the faces of a mesh cancel each other."""
+    count, count2 = len(first.ids), len(second.ids)
+    rows, rows2 = np.repeat(np.arange(count), count2), np.tile(np.arange(count2), count)
+    return PartPairs(first, rows, second, rows2)
 
 
 def _parts_of(solid: Solid) -> Parts:
