@@ -239,7 +239,7 @@ def _nearest(p, v0, v1, v2, k, off, edges):
     s2, w1 = _sure_side(n, sizes, ca, c)
     total = w0 + w1 + w2
     if s0 > 0 and s1 > 0 and s2 > 0 and total > SLENDER * floats.dot_size(sizes, sizes):
-        area, areas = feature_distances.double_area(v0, v1, v2, k)
+        area, areas = feature_distances.face_normal(v0, v1, v2, k)
         to_v0, weights = floats.difference(p, v0, k), (w1 / total, w2 / total)
         return feature_distances.to_plane(p, v0, v1, v2, k, area, areas, to_v0) + weights
     # Beyond one edge and between its ends: the nearest point is on that edge.
@@ -299,12 +299,12 @@ def _nearest_of_all(p, v0, v1, v2, k, exactly):
                 total = w0 + w1 + w2
                 volume, e = feature_distances.exact_volume_of(p, v0, v1, v2)
                 weights = w1 / total, w2 / total
-                return feature_distances.by_normal(volume, e, n, f) + weights
+                return feature_distances.height_over_base(volume, e, n, f) + weights
     else:
         a = floats.difference(p, v0, k)
         b = floats.difference(p, v1, k)
         c = floats.difference(p, v2, k)
-        n, n_size = feature_distances.double_area(v0, v1, v2, k)
+        n, n_size = feature_distances.face_normal(v0, v1, v2, k)
         if floats.largest(floats.high(n)) > FLAT * floats.largest(n_size):
             s0, w2 = side_of_edge(n, floats.difference(v1, v0, k), a)
             s1, w0 = side_of_edge(n, floats.difference(v2, v1, k), b)

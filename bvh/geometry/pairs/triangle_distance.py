@@ -203,7 +203,7 @@ def _between_edges(p, q, r, s, k):
         volume, e = feature_distances.exact_volume_of(s, p, q, r)
     if floats.largest(floats.high(n)) < KEPT * floats.largest(sizes):
         n, f = feature_distances.exact_cross(p, q, r, s)
-    d, e = feature_distances.by_normal(volume, e, n, f)
+    d, e = feature_distances.height_over_base(volume, e, n, f)
     return True, False, floats.scale_by(d, e + k), x0 / (x0 - x1), y0 / (y0 - y1)
 
 
@@ -285,7 +285,7 @@ def _over_face(point, face, k):
     """
     stay_outlined()
     a, b, c = face
-    n, sizes = feature_distances.double_area(a, b, c, k)
+    n, sizes = feature_distances.face_normal(a, b, c, k)
     flat, unsure = _doubtful(n, sizes)
     if flat:
         return False, unsure, INF, point
