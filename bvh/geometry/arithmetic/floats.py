@@ -66,8 +66,8 @@ def next_above(x):
     """Return the least float32 above x; x itself if that is inf or NaN."""
     # The bits of positive floats are in order; those of negative ones in the reverse order. Adding
     # 0.0 turns -0.0 into 0.0.
-    at = as_ints(x + np.float32(0.0))
-    return as_floats(np.int32(at + (1 if at >= 0 else -1))) if x < INF else x
+    word = as_ints(x + np.float32(0.0))
+    return as_floats(np.int32(word + (1 if word >= 0 else -1))) if x < INF else x
 
 
 # The largest absolute component of a 3-tuple.
