@@ -54,8 +54,8 @@ class Camera(Projection):
         eye, target : array_like, shape (3,)
             Position of the camera, and another point, at the centre of the picture.
         up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
-            Up direction of the picture, not parallel to the view; for a scene, `Scene.up`. By
-            default z, and y where the view is along z.
+            Up direction of the picture, not parallel to the view; of a scene, it is `Scene.up`. By
+            default z, or y where the view is along z.
         fov_y : float
             Vertical field of view in degrees, between 0 and 180.
         width, height : int
@@ -78,7 +78,7 @@ class Camera(Projection):
         half = placement.half_height_of(fov_y)
         position = placement.vector("eye", eye)
         along = placement.toward(position, target)
-        geometry = placement.looking("fov_y", position, along, up, half, raster)
+        geometry = placement.view_geometry("fov_y", position, along, up, half, raster)
         return cls._create(raster, geometry, near=near, far=far)
 
     @classmethod
@@ -114,7 +114,7 @@ class Camera(Projection):
             raise ValueError(f"view_height must be positive and finite, got {view_height}")
         position, half = placement.vector("eye", eye), view_height / 2
         along = placement.toward(position, target)
-        geometry = placement.looking("view_height", position, along, up, half, raster)
+        geometry = placement.view_geometry("view_height", position, along, up, half, raster)
         return cls._create(raster, geometry, perspective=False, near=near, far=far)
 
     @classmethod
@@ -134,10 +134,11 @@ class Camera(Projection):
         direction : array_like, shape (3,), optional
             View direction; by default oblique and a little downward.
         up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
-            As in `look_at`; by default `Scene.up`, else z, and another axis where the view is along
-            that one.
+            As in `look_at`. By default `Scene.up`, or z for other bounds; where the view is along
+            this axis, another one.
         fill : float
-            Share of the picture's width or height, whichever is reached first; above 0, at most 1.
+            Share of the picture's width or height that is filled, whichever is reached first; above
+            0, at most 1.
         fov_y, width, height, y, pixel_ratio
             As in `look_at`.
 
@@ -162,7 +163,7 @@ class Camera(Projection):
         half_height = placement.half_height_of(fov_y)
         raster = Raster.checked(width, height, y, pixel_ratio)
         # First a camera with its eye in the middle, for the axes of the view.
-        geometry = placement.looking("fov_y", middle, along, up, half_height, raster, default)
+        geometry = placement.view_geometry("fov_y", middle, along, up, half_height, raster, default)
         probe = cls._create(raster, geometry)
         share = number("fill", fill)
         if not 0.0 < share <= 1.0:
@@ -180,9 +181,9 @@ class Camera(Projection):
     ) -> Self:  # fmt: skip
         """Create a camera from matrices of OpenCV.
 
-        OpenCV's camera looks along z, with x to the right and y down, and its integers are the
-        centres of pixels: a point that `cv2.projectPoints` maps to (u, v), `project` maps to
-        (u + 0.5, v + 0.5). No other shift is needed, not for the principal point either.
+        OpenCV's camera looks along z, with x to the right and y down. Its pixels have their centres
+        at integers: where `cv2.projectPoints` returns (u, v), `project` returns (u + 0.5, v + 0.5).
+        The principal point (cx, cy) needs no shift.
 
         Parameters
         ----------
@@ -267,19 +268,19 @@ class Camera(Projection):
     ) -> Self:  # fmt: skip
         """Create a camera from a plotter or a camera of PyVista, or a camera of VTK.
 
-        Its rays are those that PyVista draws: also of parallel projections, and with a horizontal
-        view angle, a shifted window or a model transform. Later changes are not followed.
+        Its rays are those of PyVista's picture, also for parallel projections, horizontal view
+        angles, shifted windows and model transforms. Later changes of `source` are not followed.
 
         Parameters
         ----------
         source : pyvista.Plotter, pyvista.Camera or vtkCamera
-            Of a plotter with several views, the active one: pass the size of that view.
+            A plotter with several views stands for the active one; pass the size of that view.
         size : tuple of int, optional
             Width and height of the picture in device pixels; by default a plotter's `window_size`.
         near, far, pixel_ratio
             As in `look_at`. The clipping range, which VTK changes with what it shows, is ignored.
         y : {"down", "up"}
-            As in `look_at`. Positions of the mouse in VTK count from below: "up".
+            As in `look_at`; "up" for positions of the mouse in VTK, which count from below.
 
         Examples
         --------
@@ -310,8 +311,8 @@ class Camera(Projection):
         source : trimesh.Scene or trimesh.scene.Camera
             For a scene without a camera, trimesh creates one.
         transform : array_like, shape (4, 4), optional
-            From camera to world, invertible; that of the scene by default, or the identity. The
-            camera looks along its -z, with y up.
+            From camera to world, invertible; by default that of the scene, or the identity for a
+            camera. The camera looks along its -z, with y up.
         near, far, y, pixel_ratio
             As in `look_at`. The camera's own z_near and z_far are ignored, as by trimesh's rays.
 

@@ -1,8 +1,8 @@
 """Geometry of pixels from projection matrices, in exact arithmetic.
 
-All is computed exactly in rows of integers and rounded once, so that inverses and products lose no
-digits, however far the camera is from the origin. Projections are scaled to integers: a factor does
-not change them.
+Results are computed exactly in rows of integers and rounded once, so that inverses and products
+lose no digits, however far the camera is from the origin. Projections are scaled to integers, as a
+factor does not change them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ CONVENTIONS: dict[DepthRange, tuple[int, int, int]] = {
     "opengl": (-1, 1, 1), "vulkan": (0, 1, -1), "direct3d": (0, 1, 1)
 }  # fmt: skip
 
-# Largest relative variation of a depth across the picture is 1 / DEPTH_SLACK, for float32 matrices.
+# A depth in clip space may change by 1 / DEPTH_SLACK from the middle of the picture to a point 45
+# degrees off, because matrices may be rounded to float32.
 DEPTH_SLACK = 10**6
 
 

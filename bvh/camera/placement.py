@@ -11,7 +11,7 @@ from bvh.geometry.arithmetic.rational import product, scaled, times
 from bvh.runtime.arguments import Axis, reals, whole_number
 from bvh.runtime.caller_warnings import warn_caller
 
-Vector = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 # Up directions by name.
 AXES: dict[str, tuple[float, float, float]] = {
@@ -22,11 +22,11 @@ AXES: dict[str, tuple[float, float, float]] = {
 # Up vector when looking along the default up axis.
 UP_ON_MAPS: dict[str, Axis] = {"x": "z", "y": "-z", "z": "y"}
 
-# Share of the picture that a framed model fills: of its width or height, the first it reaches.
+# Share of the picture's width or height that a framed model fills, whichever is reached first.
 FILL = 0.8
-# The most primitives whose vertices are projected; beyond it, corners of bounds take their place.
+# Limit of primitives whose vertices are projected; above it, corners of bounds replace them.
 MAX_SIZE = 1 << 20
-# Rounds of centring in the direction that leaves room; each reduces the error to a small share.
+# Rounds of centring in the direction that leaves room; each leaves a small share of the error.
 ROUNDS = 4
 # Fields of view in this range are probably radians, not degrees.
 RADIANS = 0.4, 1.6
@@ -34,8 +34,8 @@ RADIANS = 0.4, 1.6
 RIGID_SLACK = 1e-3
 
 
-def looking(
-    name: str, eye: Vector, forward: Vector, up: Axis | ArrayLike | None, half_height: float,
+def view_geometry(
+    name: str, eye: Floats, forward: Floats, up: Axis | ArrayLike | None, half_height: float,
     raster: Raster, default: Axis = "z",
 ) -> Geometry:  # fmt: skip
     """Return the geometry of a view from `eye` along `forward`, a unit vector.
@@ -61,7 +61,7 @@ def looking(
     return Geometry(eye.tolist(), forward.tolist(), step.tolist(), step_y.tolist(), middle)
 
 
-def vector(name: str, value: ArrayLike) -> Vector:
+def vector(name: str, value: ArrayLike) -> Floats:
     """Return `value` as a new array of three numbers; errors name `name` if not all are finite."""
     array = reals(name, value)
     if array.shape != (3,) or not np.isfinite(array).all():
@@ -69,7 +69,7 @@ def vector(name: str, value: ArrayLike) -> Vector:
     return array.copy()
 
 
-def unit(name: str, value: ArrayLike) -> Vector:
+def unit(name: str, value: ArrayLike) -> Floats:
     """Return the vector `value` scaled to length 1; a ValueError names `name` if it is zero."""
     direction = vector(name, value)
     size = np.abs(direction).max()
@@ -80,7 +80,7 @@ def unit(name: str, value: ArrayLike) -> Vector:
     return np.asarray(direction / np.linalg.norm(direction))
 
 
-def upward(up: Axis | ArrayLike, name: str = "up") -> Vector:
+def upward(up: Axis | ArrayLike, name: str = "up") -> Floats:
     """Return the unit direction of `up`, a vector or an axis like "-z"; errors call it `name`."""
     if isinstance(up, str):
         if up not in AXES:
@@ -89,7 +89,7 @@ def upward(up: Axis | ArrayLike, name: str = "up") -> Vector:
     return unit(name, up)
 
 
-def toward(eye: Vector, target: ArrayLike) -> Vector:
+def toward(eye: Floats, target: ArrayLike) -> Floats:
     """Return the unit direction from the eye to the argument `target`."""
     point = vector("target", target)
     if np.array_equal(eye, point):
@@ -110,7 +110,7 @@ def half_height_of(fov_y: float) -> float:
     return float(np.tan(np.radians(fov_y) / 2))
 
 
-def oblique(up: Axis | ArrayLike) -> Vector:
+def oblique(up: Axis | ArrayLike) -> Floats:
     """Return the default view direction for `up`, oblique and a little downward, not normalised."""
     axis = upward(up)
     # The world axis that `up` is farthest from gives a horizontal direction.
@@ -119,7 +119,7 @@ def oblique(up: Axis | ArrayLike) -> Vector:
     return np.asarray(0.8 * np.cross(axis, side) + 0.5 * side - 0.4 * axis)
 
 
-def eye_that_sees(source: Any, box: Vector, basis: Vector, half: Vector) -> Vector:
+def eye_that_sees(source: Any, box: Floats, basis: Floats, half: Floats) -> Floats:
     """Return the position (3,) of the nearest eye that sees all of `source`, a tree or scene.
 
     For another source, or one without finite points, it sees the corners of `box`, (2, 3), whose
@@ -135,8 +135,9 @@ def eye_that_sees(source: Any, box: Vector, basis: Vector, half: Vector) -> Vect
         corners = corners_of(box) - middle
         across = np.abs(corners @ basis[:, :2]) / half
         right, above = 0.0, 0.0
+        # The column is copied because a product with a strided one may be rounded differently.
         depth = -float((across.max(axis=1) - corners @ basis[:, 2].copy()).max())
-    # For a single point, for example, the eye would be at the middle: step back.
+    # For a single point, for example, the eye would be at the middle: step back instead.
     if depth >= 0.0:
         depth = -max(1.0, np.abs(middle).max() / 1024)
     eye = middle + basis @ [right, above, depth]
@@ -145,7 +146,7 @@ def eye_that_sees(source: Any, box: Vector, basis: Vector, half: Vector) -> Vect
     return np.asarray(eye)
 
 
-def _outline_of(source: Any) -> Vector | None:
+def _outline_of(source: Any) -> Floats | None:
     """Return the finite points (n, 3) of a tree, a scene or parts that a view is to contain.
 
     They are vertices, or corners of bounds if there are more than MAX_SIZE primitives. The result
@@ -166,7 +167,7 @@ def _outline_of(source: Any) -> Vector | None:
     return found if len(found) else None
 
 
-def _outline_of_leaves(leaves: Any) -> Vector:
+def _outline_of_leaves(leaves: Any) -> Floats:
     """Return the points (n, 3), in the world, of a scene's leaves whose mask is not 0.
 
     They are vertices, or corners of the leaves' bounds if there are more than MAX_SIZE primitives.
@@ -180,14 +181,14 @@ def _outline_of_leaves(leaves: Any) -> Vector:
     return np.concatenate([np.empty((0, 3)), *moved])
 
 
-def _in_view(points: Vector, right: Vector, up: Vector, forward: Vector) -> Vector:
+def _in_view(points: Floats, right: Floats, up: Floats, forward: Floats) -> Floats:
     """Return points (n, 3) as (right, up, depth): their products with three unit vectors."""
     # Not by a matrix product, which BLAS rounds differently for different numbers of points.
     x, y, z = points.T
     return np.stack([x * a[0] + y * a[1] + z * a[2] for a in (right, up, forward)], axis=1)
 
 
-def _eye_before(points: Vector, slopes: Vector) -> Vector:
+def _eye_before(points: Floats, slopes: Floats) -> Floats:
     """Return the deepest eye that sees all `points` (n, 3); all are (right, up, depth).
 
     `slopes` are the largest |right| / depth and |up| / depth that an eye sees. The points fill the
@@ -196,8 +197,8 @@ def _eye_before(points: Vector, slopes: Vector) -> Vector:
     sides, depth = points[:, :2], points[:, 2]
     first = (sides - slopes * depth[:, None]).max(axis=0)
     last = (sides + slopes * depth[:, None]).min(axis=0)
-    # A point is seen if |right - eye| <= slope * (depth - eye's depth), so the eye's position minus
-    # and plus slope * (eye's depth) has the bounds `first` and `last`: the deepest eye is halfway.
+    # An eye at e and depth d sees a point if |side - e| <= slope * (depth - d), so for all points
+    # e - slope * d >= first and e + slope * d <= last. For the deepest eye, both are equalities.
     middle, deepest = 0.5 * first + 0.5 * last, (0.5 * last - 0.5 * first) / slopes
     near = float(deepest.min())
     # `roomy` is the direction, 0 or 1, in which the eye could be nearer.
@@ -213,7 +214,7 @@ def _eye_before(points: Vector, slopes: Vector) -> Vector:
     return np.array([middle[0], middle[1], near])
 
 
-def _vertices(tree: Any) -> Vector:
+def _vertices(tree: Any) -> Floats:
     """Return the vertices that a tree's faces use, or the corners of its bounds."""
     if not hasattr(tree, "faces"):
         return corners_of(tree.bounds)
@@ -222,7 +223,7 @@ def _vertices(tree: Any) -> Vector:
     return np.asarray(tree.vertices if used.all() else tree.vertices[used])
 
 
-def corners_of(bounds: Vector) -> Vector:
+def corners_of(bounds: Floats) -> Floats:
     """Return the corners (8, 3) of a box (2, 3), in ascending order of (x, y, z)."""
     return np.stack(np.meshgrid(*bounds.T, indexing="ij"), axis=-1).reshape(-1, 3)
 
@@ -245,14 +246,14 @@ def of_opencv(
     if distortion is not None and not np.all(reals("distortion", distortion) == 0.0):
         raise ValueError("distortion must be zero: undistort the pixels first")
     x, y, w = product(scaled(k.tolist())[0], scaled(pose[:3].tolist())[0])
-    # The centre of OpenCV's pixel (0, 0) is at (0, 0), ours at (0.5, 0.5): x / w + 1 / 2, times 2 w
-    # to stay integers.
+    # The centre of OpenCV's pixel (0, 0) is at (0, 0), ours at (0.5, 0.5): x / w becomes
+    # x / w + 1 / 2 = (2 x + w) / (2 w).
     x, y = (tuple([2 * a + b for a, b in zip(row, w, strict=True)]) for row in (x, y))
     rows = matrices.picture_rows([x, y, times(2, w)], raster)
     return matrices.pinhole("intrinsics", *rows)
 
 
-def matrices_of_vtk(source: Any, size: Any) -> tuple[Vector, Vector, tuple[int, int]]:
+def matrices_of_vtk(source: Any, size: Any) -> tuple[Floats, Floats, tuple[int, int]]:
     """Return (view, projection, (width, height)) of a camera of VTK or PyVista.
 
     Both matrices are (4, 4), for OpenGL's clip space. `source` and `size` are those of
@@ -269,10 +270,10 @@ def matrices_of_vtk(source: Any, size: Any) -> tuple[Vector, Vector, tuple[int, 
         raise ValueError(f"size must be a width and a height, got {size!r}")
     width, height = whole_number("width", size[0]), whole_number("height", size[1])
     # Depths of the near and the far plane in clip space are -1 and 1, as in OpenGL.
-    given = lens.GetProjectionTransformMatrix(width / height, -1.0, 1.0)
+    to_clip_space = lens.GetProjectionTransformMatrix(width / height, -1.0, 1.0)
     view, projection = (
         np.array([[matrix.GetElement(i, j) for j in range(4)] for i in range(4)])
-        for matrix in (lens.GetModelViewTransformMatrix(), given)
+        for matrix in (lens.GetModelViewTransformMatrix(), to_clip_space)
     )
     return view, projection, (width, height)
 
@@ -283,7 +284,7 @@ def of_trimesh(
     """Return (geometry, raster); check the arguments, which are as in `Camera.from_trimesh`."""
     lens = source
     if hasattr(source, "camera_transform"):
-        # In this order, because a scene without a camera creates one with a transform.
+        # The camera first: a scene without one creates it then, together with its transform.
         lens = source.camera
         transform = source.camera_transform if transform is None else transform
     if not (hasattr(lens, "resolution") and hasattr(lens, "fov")):

@@ -128,12 +128,12 @@ class Projection:
         True
         """
         size = np.array([whole_number("width", width), whole_number("height", height)])
-        before = np.array([self.width, self.height])
-        share = self.height / height
-        x, y = self.step_x * share, self.step_y * share
+        old_size = np.array([self.width, self.height])
+        step_scale = self.height / height
+        x, y = self.step_x * step_scale, self.step_y * step_scale
         # The centre of the picture keeps its ray.
-        grown = height / self.height
-        centre = self.centre * grown + (size - before * grown) / 2 / self.pixel_ratio
+        growth = height / self.height
+        centre = self.centre * growth + (size - old_size * growth) / 2 / self.pixel_ratio
         return replace(self, step_x=x, step_y=y, centre=centre, width=width, height=height)
 
     def upright(self) -> Self:
@@ -181,7 +181,7 @@ class Projection:
         """
         px, py = reals("x", x), reals("y", y)
         varying = np.empty((*common_shape(x=px.shape, y=py.shape), 3))
-        # `varying` is what differs between rays, computed from `start`; all rays share `same`.
+        # Origins or directions vary, starting from `start`; the others are all equal to `same`.
         start, same = (self.forward, self.eye) if self.perspective else (self.eye, self.forward)
         with np.errstate(invalid="ignore", over="ignore"):
             right, down = px - self.centre[0], py - self.centre[1]
@@ -198,8 +198,8 @@ class Projection:
         Parameters
         ----------
         device : optional
-            As in `BVH.to`: the same numbers, computed there, as arrays of Warp; the origin or the
-            direction that all rays share has shape (1,).
+            As in `BVH.to`. The same numbers are computed on it, as arrays of Warp; the origin or
+            direction that all rays share is an array of shape (1,).
 
         Returns
         -------
@@ -216,8 +216,8 @@ class Projection:
         [[-0.5, 0.5, 5.0], [0.5, 0.5, 5.0]]
         """
         if device is not None:
-            made: tuple[Floats, Floats] = enrolled("rays of cameras on devices")(self, device)
-            return made
+            on_device: tuple[Floats, Floats] = enrolled("rays of cameras on devices")(self, device)
+            return on_device
         x = (np.arange(self.width) + 0.5) / self.pixel_ratio
         y = (np.arange(self.height) + 0.5) / self.pixel_ratio
         return self.ray(x, y[:, None])
@@ -225,7 +225,7 @@ class Projection:
     def cursor_ray(self, x: float, y: float) -> tuple[float, float, float, float, float, float]:
         """Return the ray through one point (x, y) of the picture: (ox, oy, oz, dx, dy, dz).
 
-        They are the numbers of `ray`, bit for bit, in half a microsecond.
+        The numbers are those of `ray`, bit for bit. A call takes half a microsecond.
 
         Examples
         --------
@@ -271,8 +271,8 @@ class Projection:
             x, y, z = np.moveaxis(given - self.eye, -1, 0)
             a, b, depth = (x * g[0] + y * g[1] + z * g[2] for g in self.gradients)
             if self.perspective:
-                before = np.where(depth > 0.0, depth, np.nan)
-                a, b = a / before, b / before
+                divisor = np.where(depth > 0.0, depth, np.nan)
+                a, b = a / divisor, b / divisor
             x, y = self.centre[0] + a, self.centre[1] + b
         undefined = ~np.isfinite(given).all(axis=-1)
         x, y, depth = (np.where(undefined, np.nan, part) for part in (x, y, depth))
@@ -294,8 +294,8 @@ class Projection:
         ndarray of float64, shape (n, 4)
             Rows (nx, ny, nz, offset) with unit normals: inside is where n . p + offset >= 0, as
             `BVH.overlap_frustum` takes them. Four for the borders, one for `near` (the plane of the
-            eye if that is 0), and one for `far` unless it is infinite. Each is rounded to doubles,
-            which moves it by less than two roundings of the eye's coordinates and of its distance.
+            eye if that is 0), and one for `far` unless it is infinite. Rounding to doubles moves a
+            plane by less than two roundings of its distance from the eye and of the eye's numbers.
 
         Examples
         --------
@@ -376,9 +376,9 @@ class Projection:
 
 
 def _plane(normal: list[float], level: float, eye: Row) -> list[float]:
-    """Return the half-space normal . (p - eye) >= level as [nx, ny, nz, d], for unit n.
+    """Return the half-space normal . (p - eye) >= level as [nx, ny, nz, d]: n . p + d >= 0.
 
-    It is n . p + d >= 0. `eye` is a homogeneous point: integers, its coordinates times a weight,
+    n is the unit normal. `eye` is a homogeneous point of integers: its coordinates times a weight,
     then the weight.
     """
     size = math.hypot(*normal)

@@ -3,11 +3,12 @@
 The ray is (o, d); the axis leads from p to q. With m = o - p and v = q - p, the ray's line meets
 the endless cylinder around the axis where |d x v|**2 t**2 + 2 (d x v).(m x v) t + |m x v|**2 - r**2
 v.v <= 0; it does so exactly when F = r**2 |d x v|**2 - (m . d x v)**2 is not negative, and the
-discriminant is v.v F. A capsule lies in its cylinder, so that a line enters it where it enters the
-cylinder, if that is between both ends, and else where it enters the ball of the end that it enters
-beyond. On which side of an end's plane a line enters follows from two signs: whether it passes the
-plane within the radius, and on which side it comes closest to the axis. All these signs are of
-polynomials of at most degree 6, which exact sums decide where double-doubles cannot.
+discriminant is v.v F. A capsule lies in its cylinder. So a line enters it where it enters the
+cylinder, if that is between the planes across the axis through both ends; else, where it enters the
+ball of the end beyond which it enters the cylinder. On which side of an end's plane that is follows
+from two signs: whether the line passes the plane within the radius, and on which side it comes
+closest to the axis. All these signs are of polynomials of at most degree 6, which exact sums decide
+where double-doubles cannot.
 
 Ericson 2005, "Real-time collision detection", sections 5.1.9 and 5.3.7.
 """
@@ -128,7 +129,7 @@ def _place_terms(o, d, p, t, h, i):
 
 
 @kernel
-def _beyond(shape, t, h, far):
+def _root_sign(shape, t, h, far):
     """Return the exact sign of root - (t + h), of the far root if `far`, else of the near one.
 
     The root is a t of the ray on the cylinder; `shape` is (o, d, p, q, radius). The doubles t and h
@@ -161,14 +162,14 @@ def _beyond(shape, t, h, far):
 
 
 # The kernel (shape, estimate, far) of the double that is nearest to a root.
-_nearest_root = root_finder(_beyond)
+_nearest_root = root_finder(_root_sign)
 
 
 @inlined
 def frame_of(o, d, p, q, radius):
-    """Return (u, v, m, s, usable, e): d, q - p, o - p and radius, each scaled to about one.
+    """Return (u, v, m, r, usable, e): d, q - p, o - p and radius, each scaled to about one.
 
-    u, v and m are vectors of double-doubles; m and s have one scale. A root t of the cylinder's
+    u, v and m are vectors of double-doubles; m and r have one scale. A root t of the cylinder's
     equation with scaled numbers is t * 2**e with given ones. If not `usable`, products could over-
     or underflow.
     """
@@ -196,7 +197,7 @@ def _surely_missed(o, d, p, q, radius):
 
 
 @kernel
-def _outside(o, d, p, q, radius, along):
+def _beyond_end(o, d, p, q, radius, along):
     """Return (entered, left): whether a line enters, and leaves, the cylinder beyond its end p.
 
     Beyond p means: on the side of the plane through p, across the axis, that q is not on. `along`
@@ -206,7 +207,7 @@ def _outside(o, d, p, q, radius, along):
     # on the other; any other line enters and leaves on the side on which it comes closest to the
     # axis.
     stay_outlined()
-    u, v, m, scale, usable, _ = frame_of(o, d, p, q, radius)
+    u, v, m, r, usable, _ = frame_of(o, d, p, q, radius)
     uh, vh, mh = floats.high(u), floats.high(v), floats.high(m)
     mv, dv, md, dd = (
         floats.dd_dot(m, v), floats.dd_dot(u, v), floats.dd_dot(m, u), floats.dd_dot(u, u)
@@ -222,14 +223,13 @@ def _outside(o, d, p, q, radius, along):
         # The line is parallel to the plane, and all of it is on one side.
         return nearest < 0, nearest < 0
     # Whether it passes the plane within the radius: the sign of `_exact_passage`.
-    reach, size = floats.dd_mul(floats.two_product(scale, scale), floats.dd_mul(dv, dv)), 0.0
-    total = reach
+    total, size = floats.dd_mul(floats.two_product(r, r), floats.dd_mul(dv, dv)), 0.0
     for i in range(3):
         x = floats.dd_sub(floats.dd_mul(m[i], dv), floats.dd_mul(u[i], mv))
         x_size = abs(mh[i]) * dv_size + abs(uh[i]) * mv_size
         total = floats.dd_sub(total, floats.dd_mul(x, x))
         size += x_size * x_size
-    if usable and is_decided(total, size + (scale * scale) * dv_size**2):
+    if usable and is_decided(total, size + (r * r) * dv_size**2):
         within = total[0] > 0.0
     else:
         within = _exact_passage(o, d, p, q, radius) > 0
@@ -256,17 +256,17 @@ def _cylinder(o, d, p, q, radius):
     whether near and far are known to be rounded correctly; else they are estimates.
     """
     # In scaled numbers, the line meets the cylinder where a t**2 + 2 b t + c = 0, for n = u x v,
-    # a = n.n, b = n.(m x v), c = |m x v|**2 - scale**2 v.v. The discriminant is v.v f, with the F
-    # of `_exact_side` for f.
+    # a = n.n, b = n.(m x v), c = |m x v|**2 - r**2 v.v. The discriminant is v.v f, with the F of
+    # `_exact_side` for f.
     stay_outlined()
-    u, v, m, scale, usable, e = frame_of(o, d, p, q, radius)
+    u, v, m, r, usable, e = frame_of(o, d, p, q, radius)
     uh, vh, mh = floats.high(u), floats.high(v), floats.high(m)
     n, n_size = floats.dd_cross(u, v), cross_size(uh, vh)
     a, a_size = floats.dd_dot(n, n), floats.dot_size(n_size, n_size)
     if not (usable and is_accurate(a, a_size)) and _is_parallel(d, p, q):
         return 2, True, INF, -INF
     w, w_size = floats.dd_dot(m, n), dot_size(mh, n_size)
-    square = floats.two_product(scale, scale)
+    square = floats.two_product(r, r)
     f = floats.dd_sub(floats.dd_mul(square, a), floats.dd_mul(w, w))
     f_size = square[0] * a_size + w_size * w_size
     sure = usable and is_accurate(f, f_size)
@@ -314,8 +314,8 @@ def capsule_interval(o, d, p, q, radius):
         # A line along the axis meets both balls or none, and first the ball of p if it leads to q.
         entered, left = (1, 2) if along >= 0 else (2, 1)
     else:
-        enters_p, leaves_p = _outside(o, d, p, q, radius, along)
-        enters_q, leaves_q = _outside(o, d, q, p, radius, -along)
+        enters_p, leaves_p = _beyond_end(o, d, p, q, radius, along)
+        enters_q, leaves_q = _beyond_end(o, d, q, p, radius, -along)
         entered = 1 if enters_p else (2 if enters_q else 0)
         left = 1 if leaves_p else (2 if leaves_q else 0)
     if entered == 0 and not sure:

@@ -69,7 +69,7 @@ def _inverse_row(a, b, c, t):
 def _invert(matrices, rows, status):
     """Write the inverses of affine maps (n, 3, 4) to `rows`, of that shape, and each one's status.
 
-    The status is INVERTED, SINGULAR (the row is not written) or OVERFLOWN.
+    The status is INVERTED, SINGULAR (no rows are written) or OVERFLOWN.
     """
     for i in range(len(matrices)):
         a, b, c = column_of(matrices, i, 0), column_of(matrices, i, 1), column_of(matrices, i, 2)
@@ -92,8 +92,8 @@ def _invert(matrices, rows, status):
 def inverses(maps: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
     """Return (rows, status): correctly rounded inverses of affine maps (n, 3, 4), of that shape.
 
-    The status (n,) is INVERTED; for maps without a finite inverse, of which rows are of no use, it
-    is SINGULAR or OVERFLOWN.
+    The status (n,) is INVERTED. For maps without a finite inverse it is SINGULAR or OVERFLOWN, and
+    their rows are no inverse.
     """
     rows, status = np.zeros(maps.shape), np.empty(len(maps), np.int8)
     _invert(kernel_input(maps), rows, status)
@@ -104,7 +104,7 @@ def local_frames(name: str, transform: ArrayLike) -> NDArray[np.float64]:
     """Return the rows (..., 3, 4) of the inverses of matrices (..., 4, 4) from local to world.
 
     Raises a ValueError, with the argument's `name`, if a matrix is not affine, not finite,
-    singular, or so close to singular that the inverse, or that one's inverse, is not finite.
+    singular, or so close to singular that its inverse, or the inverse of that, is not finite.
     """
     matrices = transforms.square_matrices(name, transform)
     shape = matrices.shape[:-2]

@@ -91,7 +91,7 @@ def _add_height(total, factor, o, w, b, x, y):
 def height_sign(o, w, b):
     """Return the exact sign of b - w3 - w . o for a point o and the plane w . p + w3 = b.
 
-    It is 1 if o is below the plane, -1 above, where w points, and 0 in it.
+    It is 1 if o is below the plane, -1 if above, on the side that w points to, and 0 if in it.
     """
     stay_outlined()
     value = (w[0] * o[0] + w[1] * o[1] + w[2] * o[2] + w[3]) - b

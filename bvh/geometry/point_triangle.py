@@ -25,24 +25,25 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import sqrt
 
 # Error bound of cross products of double-doubles and dot products with them, as a share of their
-# terms (see `feature_distances`); faces with less than FLAT of these are treated as edges.
+# terms (see `feature_distances`); faces whose normals are below FLAT of their terms count as edges.
 DOUBT = 2.0**-98
 FLAT = 2.0**-90
-# Below this distance, use exact arithmetic where double-doubles do not decide.
+# Below this share of the largest difference, distances that double-doubles leave open are exact.
 NEAR = 2.0**-30
 # Differences below this share of the largest, but for 0: their products could underflow.
 UNLIKE = 2.0**-200
-# Below this share of its terms, a face's area has its weights from double-doubles.
+# Faces whose squared area is below this share of its terms have weights from double-doubles.
 SLENDER = 2.0**-10
-# A sign computed in doubles from rounded operands: fewer than 16 roundings on any path.
+# Error bound, as a share of the terms, of values computed in doubles from rounded operands: fewer
+# than 16 roundings on any path.
 SIDE_ERROR = 2.0**-48
 
-# `between`: see its comment. Beyond these sizes its products of four could over- or underflow.
+# For `distance_bounds`: see its comment. Beyond these sizes its products could over- or underflow.
 FILTER_ERROR = 64.0 * 2.0**-53
 FILTER_REACH = 2.0**200
 
 
-# num / den clamped to 0..1, 0 for den <= 0: the share of an edge at which a point's foot is.
+# num / den clamped to 0..1, 0 for den <= 0: the share of an edge at which the foot of a point is.
 along = inlined(lambda num, den: min(max(num / den, 0.0), 1.0) if den > 0.0 else 0.0)
 
 
@@ -51,8 +52,8 @@ def nearest_weights(a, b, c):
     """Return (s, t, inside): weights of v1 and v2 in the nearest point of a triangle, rounded.
 
     `a`, `b` and `c` lead from the corners v0, v1 and v2 to the point, or all three the other way.
-    However inaccurate, weights are not negative and add up to at most 1. `inside` tells whether the
-    nearest point is in the face, not on an edge, by the same rounded numbers.
+    However inaccurate, weights are not negative and add up to at most 1, up to a rounding. `inside`
+    tells whether the nearest point is in the face, not on an edge, by the same rounded numbers.
     """
     # The regions, in order: corners v0, v1, v2; edges v0 v1, v0 v2, v1 v2; the face (`inside`). The
     # names d1 to d6, va, vb and vc are Ericson's.
@@ -82,7 +83,7 @@ def nearest_weights(a, b, c):
 
 
 @inlined
-def between(p, v0, v1, v2):
+def distance_bounds(p, v0, v1, v2):
     """Return bounds (low, high) of the distance from a point p to a triangle.
 
     They hold for the exact distance and for the rounded one of `nearest_on_triangle`. They are
@@ -90,11 +91,11 @@ def between(p, v0, v1, v2):
     """
     # Any point of the triangle bounds the distance from above, and any direction g from below: a
     # triangle is the hull of its corners, so the distance is at least the least g . (p - v) / |g|.
-    # So both bounds hold however inaccurate the approximate nearest point is. With u = 2**-53 and
-    # `size` the largest component of all p - v, which are computed to u of themselves, a product
+    # So both bounds hold however inaccurate the approximate nearest point is. Let u = 2**-53 and
+    # `size` be the largest component of all p - v, which are computed to u of themselves. A product
     # with g / |g| has an error of (1.8 + 3 * 1.8 + 4 * 1.8) u size, and a difference from the
-    # approximate point, with weights of sum 1, of less than 1.8 * 16 u size: 64 u size covers both,
-    # and the error of the leaf test, 4 units in the last place.
+    # approximate point, with weights of sum 1, one of less than 1.8 * 16 u size. 64 u size covers
+    # both, and the error of the leaf test, 4 units in the last place.
     a, b, c = minus(p, v0), minus(p, v1), minus(p, v2)
     size = floats.reach_of(a, b, c)
     if not 1.0 / FILTER_REACH < size < FILTER_REACH:
@@ -124,10 +125,10 @@ def side_of_edge(n, e, a):
     """
     stay_outlined()
     size = floats.dot_size(floats.high(n), floats.cross_size(floats.high(e), floats.high(a)))
-    exact = floats.dd_dot(n, floats.dd_cross(e, a))[0]
-    if abs(exact) > DOUBT * size:
-        return (1 if exact > 0.0 else -1), exact
-    return 0, exact
+    value = floats.dd_dot(n, floats.dd_cross(e, a))[0]
+    if abs(value) > DOUBT * size:
+        return (1 if value > 0.0 else -1), value
+    return 0, value
 
 
 @inlined
@@ -149,7 +150,8 @@ def _sure_corner(off, e, f):
 
     `off` leads from the corner to the given point, e and f from the corner to both others.
     """
-    # It is if the point is surely behind the corner, seen along both edges.
+    # It is if the point is surely behind the corner along both edges. A dot product, of three terms
+    # with five roundings each, is off by less than the margin, 32 * 2**-53 of the largest factors.
     margin = SIDE_ERROR * floats.largest(off)
     return dot(e, off) < -margin * floats.largest(e) and dot(f, off) < -margin * floats.largest(f)
 
@@ -201,7 +203,7 @@ def _has_below(v, least):
 def is_unlike(some, others, size):
     """Return whether a component of six vectors, three and three, is below UNLIKE * size but not 0.
 
-    `size` is the largest absolute component of all. Products with so small ones may underflow.
+    `size` is the largest absolute component of all. Products of such small ones may underflow.
     """
     least = size * UNLIKE
     # Most often no component is below, not even a zero.
@@ -218,9 +220,9 @@ def is_unlike(some, others, size):
 def _nearest(p, v0, v1, v2, k, off, edges):
     """Return (distance, exponent, u, v) of a point from a triangle, by regions decided in doubles.
 
-    The distance is distance * 2**exponent, NaN if even double-doubles do not decide the region; u
+    The distance is distance * 2**exponent, NaN if even double-doubles do not decide the region. u
     and v are the weights of v1 and v2 in the nearest point. `off` are the vectors from the corners
-    to p, `edges` those from each corner to the next, rounded and times 2**k.
+    to p, `edges` those from each corner to the next; both are rounded and times 2**k.
     """
     a, b, c = off
     ab, bc, ca = edges
@@ -239,9 +241,9 @@ def _nearest(p, v0, v1, v2, k, off, edges):
     s2, w1 = _sure_side(n, sizes, ca, c)
     total = w0 + w1 + w2
     if s0 > 0 and s1 > 0 and s2 > 0 and total > SLENDER * floats.dot_size(sizes, sizes):
-        area, areas = feature_distances.double_area(v0, v1, v2, k)
+        normal, n_size = feature_distances.face_normal(v0, v1, v2, k)
         to_v0, weights = floats.difference(p, v0, k), (w1 / total, w2 / total)
-        return feature_distances.to_plane(p, v0, v1, v2, k, area, areas, to_v0) + weights
+        return feature_distances.to_plane(p, v0, v1, v2, k, normal, n_size, to_v0) + weights
     # Beyond one edge and between its ends: the nearest point is on that edge.
     if s0 < 0 and dot(ab, a) > 0.0 and dot(ba, b) > 0.0:
         d, e, t = feature_distances.to_edge(p, v0, v1)
@@ -299,12 +301,12 @@ def _nearest_of_all(p, v0, v1, v2, k, exactly):
                 total = w0 + w1 + w2
                 volume, e = feature_distances.exact_volume_of(p, v0, v1, v2)
                 weights = w1 / total, w2 / total
-                return feature_distances.by_normal(volume, e, n, f) + weights
+                return feature_distances.height_over_base(volume, e, n, f) + weights
     else:
         a = floats.difference(p, v0, k)
         b = floats.difference(p, v1, k)
         c = floats.difference(p, v2, k)
-        n, n_size = feature_distances.double_area(v0, v1, v2, k)
+        n, n_size = feature_distances.face_normal(v0, v1, v2, k)
         if floats.largest(floats.high(n)) > FLAT * floats.largest(n_size):
             s0, w2 = side_of_edge(n, floats.difference(v1, v0, k), a)
             s1, w0 = side_of_edge(n, floats.difference(v2, v1, k), b)

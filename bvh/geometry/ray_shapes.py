@@ -30,8 +30,8 @@ def intersect_each(
     `rays` are origins, directions, t_min and t_max. `shapes` are the vectors (..., k) that define
     the shapes, by the names of the caller's arguments, for error messages. `result` is the class of
     the answer: a named tuple of a flag and doubles, each of the common leading shape, or a scalar
-    for a single ray. kernel(rays, shapes, *options, hits) fills a `result` of arrays, with a row
-    for each ray of a `ShapeRays`; `options` are more arguments of it, such as the culled side.
+    for a single ray. kernel(rays, shapes, *options, hits) takes a `ShapeRays` and fills `hits`, a
+    `result` of arrays with a row for each ray; `options` are numbers such as the culled side.
     """
     o, d = points("origins", rays[0]), points("directions", rays[1])
     low, high = reals("t_min", rays[2]), reals("t_max", rays[3])

@@ -120,7 +120,8 @@ def triangle_and_planes(v0, v1, v2, planes, first, last, scratch):
     return _clipped(v0, v1, v2, planes, first, last, scratch)
 
 
-# The number of doubles for the corners, three weights each, of a triangle clipped by some planes.
+# The number of doubles for the corners, three weights each, of a triangle clipped by some planes:
+# a convex polygon has up to `planes` + 3, and `_clipped` needs room for twice as many.
 polygon_capacity = inlined(lambda planes: 3 * (2 * planes + 16))
 
 
@@ -159,7 +160,7 @@ def _clipped(v0, v1, v2, planes, first, last, scratch):
         outward = max(e0, max(e1, e2)) + size * ((i - first) + 4) * 2.0**-48
         if not outward < INF:
             return UNSURE
-        made = new
+        end = new
         p0, p1, p2 = vector(scratch, old + count - 1)
         f = (p0 * f0 + p1 * f1 + p2 * f2) + outward
         for j in range(count):
@@ -167,13 +168,13 @@ def _clipped(v0, v1, v2, planes, first, last, scratch):
             g = (q0 * f0 + q1 * f1 + q2 * f2) + outward
             if (f < 0.0) != (g < 0.0):
                 t = f / (f - g)
-                _set_row(scratch, made, p0 + t * (q0 - p0), p1 + t * (q1 - p1), p2 + t * (q2 - p2))
-                made += 1
+                _set_row(scratch, end, p0 + t * (q0 - p0), p1 + t * (q1 - p1), p2 + t * (q2 - p2))
+                end += 1
             if g >= 0.0:
-                _set_row(scratch, made, q0, q1, q2)
-                made += 1
+                _set_row(scratch, end, q0, q1, q2)
+                end += 1
             p0, p1, p2, f = q0, q1, q2, g
-        count = made - new
+        count = end - new
         old, new = new, old
         if count == 0:
             return APART

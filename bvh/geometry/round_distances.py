@@ -23,7 +23,7 @@ from bvh.geometry.spheres import REACH, exact_surface, is_accurate, length_expon
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import sqrt
 
-# In place of a ray's direction, one that `frame_of` does not scale: its e is then that of lengths.
+# Used for a ray's direction: `frame_of` does not scale it, so that its e is the scale of lengths.
 UNSCALED = (0.5, 0.0, 0.0)
 # k such that all numbers times 2**-k have differences that do not overflow: 30, or 0 as a rule.
 _shift_of = inlined(
@@ -49,14 +49,14 @@ def _to_sphere(p, center, radius, shift):
     # (|m|**2 - r**2) / (|m| + r), for m = p - center.
     stay_outlined()
     e = length_exponent(p, center, radius)
-    unit = radius * floats.power_of_two(-e)
-    m, square = floats.difference(p, center, -e), floats.two_product(unit, unit)
+    r = radius * floats.power_of_two(-e)
+    m, square = floats.difference(p, center, -e), floats.two_product(r, r)
     square_of_m, h = floats.dd_dot(m, m), floats.high(m)
     # The numerator is c * 2**(2 e - lift).
     c, lift = floats.dd_sub(square_of_m, square), 0
     if not (-REACH <= e <= REACH and is_accurate(c, floats.dot_size(h, h) + square[0])):
         c, lift = exact_surface(p, center, radius, 2 * e)
-    return _as_distance(c[0], sqrt(square_of_m[0]) + unit, e - lift + shift)
+    return _as_distance(c[0], sqrt(square_of_m[0]) + r, e - lift + shift)
 
 
 @kernel
@@ -112,16 +112,16 @@ def signed_distance(p, a, b, radius):
         return _to_sphere(p, a, radius, shift)
     if _is_beyond(p, b, a):
         return _to_sphere(p, b, radius, shift)
-    _, v, m, scale, usable, e = frame_of(p, UNSCALED, a, b, radius)
+    _, v, m, r, usable, e = frame_of(p, UNSCALED, a, b, radius)
     length = floats.dd_dot(v, v)
     n, n_size = floats.dd_cross(m, v), cross_size(floats.high(m), floats.high(v))
-    square = floats.dd_mul(floats.two_product(scale, scale), length)
+    square = floats.dd_mul(floats.two_product(r, r), length)
     across = floats.dd_dot(n, n)
     c = floats.dd_sub(across, square)
     if not (usable and is_accurate(c, floats.dot_size(n_size, n_size) + square[0])):
         return _to_side(p, a, b, radius, shift)
     side = sqrt(length[0])
-    return _as_distance(c[0], side * (sqrt(across[0]) + scale * side), e + shift)
+    return _as_distance(c[0], side * (sqrt(across[0]) + r * side), e + shift)
 
 
 @kernel

@@ -63,7 +63,7 @@ def length_exponent(p, center, radius):
 
 
 # An exact sum over 2**k, correctly rounded, as a double-double without a low part: 0 only if the
-# sum is. The sum is overwritten; whoever needs it again must form it again.
+# sum is. The sum is overwritten, and must be formed again for a second use.
 _over_power = inlined(lambda total, k: (rounded(total, k), 0.0))
 
 
@@ -105,9 +105,9 @@ def _exact_root(o, d, center, radius, k, e):
         return floats.sign(f[0]), (0.0, 0.0)
     if f[0] > 2.0**-900 or k + e < -1500:
         return 1, floats.dd_sqrt(f)
-    # Scale a small discriminant by 2**1000, lest it be denormal: its root is not so small. Not for
-    # k + e < -1500, for which 2 (k + e) - 1000 would be below the least exponent of `rounded`,
-    # -4 * 1022; then the root is less accurate.
+    # Scale a small discriminant by 2**1000, lest it be denormal; its root is not so small. This is
+    # not done for k + e < -1500, where 2 (k + e) - 1000 would be below the least exponent of
+    # `rounded`, -4 * 1022, and the root is less accurate.
     total = new_sum()
     _add_discriminant(total, o, d, center, radius)
     root = floats.dd_sqrt(_over_power(total, 2 * (k + e) - 1000))
@@ -143,7 +143,7 @@ def exact_surface(o, center, radius, k):
 
 
 @inlined
-def unscaled(n, d, k, sure):
+def tested_quotient(n, d, k, sure):
     """Return (sure, t): t is n / d * 2**k of double-doubles, surely the nearest double if `sure`.
 
     The argument `sure` tells whether n and d are accurate to 2**-75 of themselves; if not, the
@@ -175,13 +175,13 @@ def both_roots(a, b, c, root, e, lift, sure):
     # c / q.
     sign = 1.0 if b[0] < 0.0 else -1.0
     q = floats.dd_add((-b[0], -b[1]), (sign * root[0], sign * root[1]))
-    first, big = unscaled(q, a, e, sure)
-    second, small = unscaled(c, q, e - lift, sure)
+    first, big = tested_quotient(q, a, e, sure)
+    second, small = tested_quotient(c, q, e - lift, sure)
     return first and second, min(big, small), max(big, small)
 
 
 @kernel
-def _beyond(shape, t, h, far):
+def _root_sign(shape, t, h, far):
     """Return the exact sign of root - (t + h), of the far root if `far`, else of the near one.
 
     The root is a t of the ray on the sphere; `shape` is (o, d, center, radius). The doubles t and h
@@ -207,7 +207,7 @@ def _beyond(shape, t, h, far):
 
 
 # The kernel (shape, estimate, far) of the double that is nearest to a root.
-_nearest_root = root_finder(_beyond)
+_nearest_root = root_finder(_root_sign)
 
 
 @kernel
@@ -272,10 +272,10 @@ def _solved(o, d, center, radius):
 
     b = floats.dd_dot(u, m)
     if not (usable and is_accurate(b, floats.dot_size(floats.high(u), floats.high(m)))):
-        # b, rounded to a double, is not accurate enough for `unscaled`: the result is not sure.
+        # b is rounded to a double, which is not accurate enough for a result that is sure.
         b, sure = _exact_half_slope(o, d, center, k + e), False
     if side == 0:
-        sure, t = unscaled((-b[0], -b[1]), a, e - k, sure)
+        sure, t = tested_quotient((-b[0], -b[1]), a, e - k, sure)
         return True, sure, t, t
 
     c, lift = floats.dd_sub(floats.dd_dot(m, m), square), 0
@@ -326,8 +326,8 @@ def ray_sphere(
         As in `ray_box`.
     center : array_like, shape (..., 3)
     radius : array_like, shape (...)
-        0 makes a point. One for all rays must be finite and not negative; of many, those that are
-        not are misses.
+        0 makes a point. A single radius must be finite and not negative; in an array, balls of
+        other radii are missed.
 
     Returns
     -------

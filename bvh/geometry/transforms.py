@@ -32,11 +32,12 @@ FLOOR = 2.0**-1040
 # How far products of the columns of a map may be from those of a rotation, a reflection or a
 # uniform scale, as a share of the square of the scale: rotations in float32 are within it.
 UNEVEN = 2.0**-20
+# What error messages say that the maps of spheres and capsules must be.
 EVEN = "a rotation or reflection with one scale for all axes, and a shift"
 
-# Status of a matrix, and what messages say that the others must be.
+# Status of a matrix; for each but SOUND, what error messages say that the matrix must be.
 SOUND, INFINITE, NOT_AFFINE, SINGULAR, EXTREME = 0, 1, 2, 3, 4
-WANTED = {
+EXPECTED = {
     INFINITE: "finite",
     NOT_AFFINE: "affine, with last row 0 0 0 1; if its last column is that, transpose it",
     SINGULAR: "invertible",
@@ -77,7 +78,7 @@ def _nearest(s, rest, sizes):
 
 
 @inlined
-def rounded_soon(m, v):
+def rounded_quickly(m, v):
     """Return (decided, x): if decided, x is the double nearest to m . (v, 1).
 
     It is faster than `rounded_dot` by a third, but leaves more points undecided.
@@ -140,13 +141,13 @@ def column_of(matrices, i, j):
 def _coordinate(m, v):
     """Return the double nearest to m . (v, 1), for a row m of four and a finite point v."""
     # Only the quickest test is inlined.
-    decided, x = rounded_soon(m, v)
+    decided, x = rounded_quickly(m, v)
     return x if decided else _outlined_coordinate(m, v)
 
 
 @kernel
 def _outlined_coordinate(m, v):
-    """Return the double nearest to m . (v, 1), by tests that `rounded_soon` spares most points."""
+    """Return the double nearest to m . (v, 1), where `rounded_quickly` does not decide."""
     stay_outlined()
     decided, x = rounded_dot(m, v)
     return x if decided else exact_dot(m, v)
@@ -236,7 +237,7 @@ def _even_scale(a, b, c):
     square = floats.dd_div(total, (3.0, 0.0))
     x, y, z = floats.high(u), floats.high(v), floats.high(w)
     size = square[0]
-    # Columns must have one length and be perpendicular; "not <=", so that NaN is none.
+    # Columns must have one length and be perpendicular; "not <=", so that NaN gives NaN.
     off = max(abs(dot(x, x) - size), max(abs(dot(y, y) - size), abs(dot(z, z) - size)))
     off = max(off, max(abs(dot(x, y)), max(abs(dot(y, z)), abs(dot(z, x)))))
     if not off <= UNEVEN * size:
@@ -286,7 +287,8 @@ def _judge(maps, status):
         a, b, c = column_of(maps, i, 0), column_of(maps, i, 1), column_of(maps, i, 2)
         det, size = _determinant(a, b, c)
         status[i] = SOUND
-        # Only extreme or nearly singular matrices need the exact test; "not >", so that NaN does.
+        # Only extreme or nearly singular matrices need the exact test; "not >", so that it also
+        # decides where `det` is NaN.
         if not (abs(det) > DET_ERROR * size + FLOOR and 1e-200 < abs(det) < 1e200):
             status[i] = _exact_status(a, b, c, column_of(maps, i, 3))
             worst = max(worst, status[i])
@@ -350,7 +352,7 @@ def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
     flat = kernel_input(matrices.reshape(-1, 4, 4))
     status = np.empty(len(flat), np.int8)
     if _judge(flat, status) != SOUND:
-        for verdict, expected in WANTED.items():
+        for verdict, expected in EXPECTED.items():
             refuse(name, shape, status == verdict, expected)
     return np.array(flat[:, :3], order="C").reshape(*shape, 3, 4)
 

@@ -48,7 +48,7 @@ def scaled_ray(o, d, reach):
     # With E the exponent of the largest coordinate of all (origin included) and K that of d,
     # differences of points stay below 2**(E+2), so d * 2**(-K-2E) times two differences stays below
     # 2**9: nothing overflows. What underflows is bounded absolutely by `floor`: each product of two
-    # differences may lose 2**-1075, six of them times abs(d') < 2**(2-2E); scaling d may lose
+    # differences may lose 2**-1075, six of them times |d_scaled| < 2**(2-2E); scaling d may lose
     # 2**-1075 a component, times cross products below 2**(2E+5); three last products lose 2**-1075.
     # In sum less than 2**(2*abs(E) - 1065).
     e = floats.exponent(max(floats.largest(o), reach))
@@ -93,7 +93,7 @@ def solve_weights(of_u, of_v, den, den_size):
     `of_u` and `of_v`, the results of `solve_volumes`, are divided by `den`, n.r of `solve_plane`,
     of size `den_size`.
     """
-    # Relative errors below 2**-54: the rounding of the quotients is all that can be seen.
+    # The relative errors of all three numbers are below 2**-54, less than a rounding of quotients.
     (u, u_size), (v, v_size) = of_u, of_v
     decided = (
         (abs(den[0]) > 2.0**54 * DD_ERROR * den_size + 2.0**-700)
@@ -177,7 +177,8 @@ def _exact_quotient(volume, d, corners, den, den_size, e):
     decided, t = double_quotient(value, abs(value[0]), den, den_size, f - e)
     if known and decided:
         return t
-    # The sum of the triple products of all eight choices of ends and, subtracted, starts.
+    # r . (p x q), expanded: triple products of an end or a start of each vector, negative for odd
+    # numbers of starts.
     n_sum, d_sum = new_sum(), new_sum()
     for i in range(2):
         for j in range(2):
@@ -190,6 +191,7 @@ def _exact_quotient(volume, d, corners, den, den_size, e):
     decided, t = double_quotient(n, 2.0**-63 / DD_ERROR * abs(n[0]), den, den_size, f - e)
     if decided or n[0] == 0.0:
         return t if decided else 0.0
+    # n.d, as n = v0 x v1 + v1 x v2 + v2 x v0.
     add_triple(d_sum, 1.0, d, v0, v1)
     add_triple(d_sum, 1.0, d, v1, v2)
     add_triple(d_sum, 1.0, d, v2, v0)
@@ -199,19 +201,19 @@ def _exact_quotient(volume, d, corners, den, den_size, e):
 
 @kernel
 def details_at_edge(o, d, corners, volumes, den, den_size, e, timed, t):
-    """Return (timed, t, u, v) of a hit of which `solve_weights` does not decide u and v.
+    """Return (timed, t, u, v) of a hit whose weights `solve_weights` does not decide.
 
     u and v are rounded correctly. `volumes` is the result of `solve_volumes`; its numbers and
-    `den`, n.d, of size `den_size`, are to be multiplied by 2**e. `timed` tells whether t is known:
-    a t that is not may become known here, if the hit is a vertex.
+    `den`, n.d, of size `den_size`, are to be multiplied by 2**e. `timed` tells whether t is known.
+    If it is not, but the hit is a vertex, it may become known here.
     """
     stay_outlined()
     v0, v1, v2 = corners
     (of_u, u_size), (of_v, v_size) = volumes
     u_decided, u = floats.round_quotient(of_u, u_size, den, den_size)
     v_decided, v = floats.round_quotient(of_v, v_size, den, den_size)
-    # The vertex near the hit, if any: v0 if both weights are about 0, as weights are that are not
-    # decided, else that of a weight near 1.
+    # The vertex near the hit, if any. A weight that is not decided is about 0: the vertex is v0 if
+    # neither is decided, or that of the other weight, if this is about 1.
     vertex = 0 if not (u_decided or v_decided) else NO_VERTEX
     if u_decided != v_decided and abs((u if u_decided else v) - 1.0) < 2.0**-40:
         vertex = 1 if u_decided else 2

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bvh.geometry.arithmetic.floats import vector
-from bvh.geometry.point_triangle import between, nearest_on_triangle
+from bvh.geometry.point_triangle import distance_bounds, nearest_on_triangle
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
 from tests.cases import sizes
@@ -25,7 +25,7 @@ def _all(points, corners, found, sides):
         p = vector(points, i)
         a, b, c = vector(corners, 3 * i), vector(corners, 3 * i + 1), vector(corners, 3 * i + 2)
         found[i, 0], found[i, 1], found[i, 2] = nearest_on_triangle(p, a, b, c)
-        sides[i, 0], sides[i, 1] = between(p, a, b, c)
+        sides[i, 0], sides[i, 1] = distance_bounds(p, a, b, c)
 
 
 def measure(points: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

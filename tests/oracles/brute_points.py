@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import finite, vector
-from bvh.geometry.point_triangle import between, nearest_on_triangle
+from bvh.geometry.point_triangle import distance_bounds, nearest_on_triangle
 from bvh.queries.query_arguments import point_batch
 from bvh.runtime.calls.entries import entry
 from bvh.tree.primitives import corners, world_bounds
@@ -28,7 +28,7 @@ def _closest(triangles, valid, points, limits, begin, end, distance, prim, filte
             if not valid[k]:
                 continue
             face = corners(triangles, k)
-            if filtered and between(p, *face)[0] > distance[i]:
+            if filtered and distance_bounds(p, *face)[0] > distance[i]:
                 continue
             d = nearest_on_triangle(p, *face)[0]
             # Ids rise, so a later equal distance never wins.
@@ -41,7 +41,7 @@ def closest_point(
 ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
     """Return (distance, prim_id) of flat points by brute force.
 
-    With `filtered`, faces that `nearest.between` tells to be further are left out.
+    With `filtered`, faces that are further by `distance_bounds` are left out.
     """
     batch = point_batch(points, max_distance)
     distance, prim = np.empty(batch.size), np.empty(batch.size, np.int32)

@@ -3,12 +3,12 @@
 The side of an edge (a, b) is the sign of d . ((a-o) x (b-o)), the volume spanned by the ray and the
 edge. It is decided by the first of these that can:
 
-1. a float64 filter, with the edge in place of b-o;
-2. the moment d x (v-o) of a vertex v of it: 0 for a ray through the vertex, short for one that
-   passes near, and then its errors are small, too. It serves all edges of the vertex;
-3. double-doubles of it, which leave open only what is closer to 0 than 2**-100 of its terms;
-4. zeros of its components and of the edge's; integers, where differences of coordinates have few
-   digits (on grids, in maps, in plans); exact sums.
+1. a float64 filter, with the edge b-a in place of b-o;
+2. the moment d x (v-o) of an end v of the edge, times the edge. The moment is 0 for a ray through
+   v, short for one that passes near, and then its errors are small, too. It serves all edges at v;
+3. the same in double-doubles, which decide all but values below some 2**-100 of their terms;
+4. zeros among the factors of all terms; integers, where differences of coordinates have few digits
+   (on grids, in maps, in plans); exact sums.
 
 Filter: Shewchuk 1997, "Adaptive precision floating-point arithmetic".
 """
@@ -26,8 +26,8 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined
 # underflow in their products.
 REACH = 500
 
-# Rounding of `filtered_side`: three products and sums deep, seven roundings of 2**-53 each, and the
-# rounding of the size itself; 9 covers (1 + 2**-53)**10 - 1 over 2**-53 many times.
+# Rounding of `filtered_side`: seven roundings of 2**-53 on the way of any term (two differences,
+# two products, three sums). 9 in place of 7 covers what rounding the size and the bound changes.
 SIDE_ERROR = 9.0 * 2.0**-53
 # Rounding of `_moment_side`; and the error of a moment itself, as a share of its terms' sizes.
 MOMENT_ERROR, MOMENT_LOST = 6.0 * 2.0**-53, 2.0**-102
@@ -41,8 +41,8 @@ class Passing(NamedTuple):
 
     vertex: tuple[float, float, float]
     end: tuple[float, float, float]  # other end of an edge whose line the ray surely meets, or NaN
-    moment: tuple[tuple[float, float], ...]  # d x (vertex - o), double-doubles
-    sizes: tuple[float, float, float]  # sums of the sizes of the terms of the moment's components
+    moment: tuple[tuple[float, float], ...]  # d_scaled x (vertex - o), double-doubles
+    sizes: tuple[float, float, float]  # sums of absolute terms of the moment's components
     through: bool  # whether the ray's line surely passes exactly through it
 
 
@@ -81,7 +81,7 @@ def sides(o, d, d_scaled, floor, corners):
     side, vertex = filtered_sides(o, d_scaled, floor, corners)
     if vertex == NO_VERTEX:
         return side, NO_VERTEX
-    return open_sides(o, d, d_scaled, floor, corners, vertex)
+    return exact_sides(o, d, d_scaled, floor, corners, vertex)
 
 
 @inlined
@@ -108,11 +108,11 @@ def filtered_sides(o, d_scaled, floor, corners):
 
 
 @kernel
-def open_sides(o, d, d_scaled, floor, corners, k):
-    """Return the exact (side, vertex) of `sides`: 1 or -1 for a hit, 0 for a miss; k or NO_VERTEX.
+def exact_sides(o, d, d_scaled, floor, corners, k):
+    """Return (side, vertex) as `sides` does, where `filtered_sides` does not decide.
 
-    k, 0 to 2, is the vertex that `filtered_sides` returned, as the ray may pass near it: the moment
-    of this vertex about the ray decides its edges.
+    k, 0 to 2, is the vertex that `filtered_sides` returned. The ray may pass near it, so its edges
+    are decided by its moment. The resulting vertex is k or NO_VERTEX.
     """
     stay_outlined()
     corners = turned(corners, k)
@@ -156,8 +156,9 @@ def side_at(o, d, d_scaled, floor, near, corners):
     the first of the three corners. If the ray turns out to meet the line of an edge at this corner,
     `near` gets the edge's other end as `end`, so that the neighbour need not test the edge.
     """
-    # s0 and s2 are the sides of the edges to and from the first corner, s1 that of the third edge.
-    # Opposite signs are a miss. Filters come first, then exact signs for what they leave at 0.
+    # s0 and s2 are the sides of the edges from and to the first corner, s1 that of the third edge.
+    # Opposite signs are a miss. Filters come first, then exact signs for what they leave at 0. An
+    # edge to `near.end` has the side 0, as the ray meets its line.
     _, after, before = corners
     on_first, on_last = after == near.end, before == near.end
     s0 = 0 if near.through or on_first else _moment_side(near, floor, near.vertex, after)
@@ -169,11 +170,11 @@ def side_at(o, d, d_scaled, floor, near, corners):
         return 0, near
     if not near.through:
         if s0 == 0 and not on_first:
-            s0 = _close_side(o, d, floor, near, near.vertex, after)
+            s0 = _exact_side(o, d, floor, near, near.vertex, after)
         if s0 * s1 < 0:
             return 0, near
         if s2 == 0 and not on_last:
-            s2 = _close_side(o, d, floor, near, before, near.vertex)
+            s2 = _exact_side(o, d, floor, near, before, near.vertex)
         end = after if s0 == 0 else before
         if (s0 == 0 or s2 == 0) and end != near.vertex:
             near = Passing(near.vertex, end, near.moment, near.sizes, near.through)
@@ -211,11 +212,11 @@ def exact_side(o, d, d_scaled, floor, a, b):
     `d_scaled` is d times a power of two, `floor` bounds what underflows with it.
     """
     stay_outlined()
-    return _close_side(o, d, floor, passing(o, d, d_scaled, a), a, b)
+    return _exact_side(o, d, floor, passing(o, d, d_scaled, a), a, b)
 
 
 @kernel
-def _close_side(o, d, floor, near, a, b):
+def _exact_side(o, d, floor, near, a, b):
     """Return the exact sign of d . ((a-o) x (b-a)), the side of the edge (a, b).
 
     `near` is the `Passing` of one of its ends; `floor` bounds what underflows with its moment.
@@ -229,7 +230,7 @@ def _close_side(o, d, floor, near, a, b):
         return side
     # Then zeros: often all terms of the sum are zero, for rays and edges along axes, and for rays
     # through a vertex of the edge.
-    if is_zero(o, d, a, floats.high(q)) or is_zero(o, d, b, floats.high(q)):
+    if all_terms_zero(o, d, a, floats.high(q)) or all_terms_zero(o, d, b, floats.high(q)):
         return 0
     # At last integers, or exact sums.
     p = floats.difference(near.vertex, o, 0)
@@ -238,11 +239,11 @@ def _close_side(o, d, floor, near, a, b):
 
 
 # Whether a ray's line surely passes exactly through a point.
-passes_through = inlined(lambda o, d, v: is_zero(o, d, v, (1.0, 1.0, 1.0)))
+passes_through = inlined(lambda o, d, v: all_terms_zero(o, d, v, (1.0, 1.0, 1.0)))
 
 
 @kernel
-def is_zero(o, d, v, e):
+def all_terms_zero(o, d, v, e):
     """Return whether all three terms of (d x (v-o)) . e are surely zero: one factor of each is.
 
     e is any vector, such as an edge. False means that this is unknown.
@@ -250,14 +251,14 @@ def is_zero(o, d, v, e):
     stay_outlined()
     p = floats.difference(v, o, 0)
     return (
-        (e[0] == 0.0 or _is_zero(d, p, 1, 2))
-        and (e[1] == 0.0 or _is_zero(d, p, 2, 0))
-        and (e[2] == 0.0 or _is_zero(d, p, 0, 1))
+        (e[0] == 0.0 or _is_zero_component(d, p, 1, 2))
+        and (e[1] == 0.0 or _is_zero_component(d, p, 2, 0))
+        and (e[2] == 0.0 or _is_zero_component(d, p, 0, 1))
     )
 
 
 @inlined
-def _is_zero(d, p, i, j):
+def _is_zero_component(d, p, i, j):
     """Return whether d[i] * p[j] = d[j] * p[i] surely, for doubles d and double-doubles p."""
     (x, x_low), (y, y_low) = p[i], p[j]
     # Equal products of high parts, and of low parts, are sufficient.

@@ -56,9 +56,9 @@ def new_sum(typingctx: TypingContext) -> Operation:
 
 @kernel
 def _mantissa(x, shift):
-    """Return the integer mantissa of abs(x) << min(shift, 10) as two 32-bit limbs, low and high.
+    """Return abs(x)'s integer mantissa << min(shift, 10) as two limbs of 32 bits, low and high.
 
-    Two limbs have room for a shift of 10 or 11 bits, as a mantissa has 53.
+    A mantissa has 53 bits, so two limbs have room for a shift of 10 or 11 bits.
     """
     stay_outlined()
     word = bits(x)

@@ -1,9 +1,9 @@
 """Distances from a point to a vertex, an edge and the plane of a face, as (distance, exponent).
 
-A pair (d, e) is the distance d * 2**e, so that none over- or underflows. It comes from exact
-differences of coordinates, as double-doubles, and is rounded once at the end: where a double-double
-is not accurate to a few units in the last place of the distance from a plane or an edge, the volume
-or area that it comes from is summed exactly.
+A pair (d, e) is the distance d * 2**e, so that none over- or underflows. It is computed from exact
+differences of coordinates, as double-doubles, and is rounded once at the end. Where double-doubles
+do not give the distance from a plane or an edge to a few units in the last place, the volume or
+area that the distance is computed from is summed exactly.
 """
 
 import numpy as np
@@ -61,8 +61,8 @@ def exact_cross(p, q, r, s):
         add_product(z, -factor, f[1], g[0], 1.0, 1.0)
     (x, i), (y, j), (z, k) = leading(x), leading(y), leading(z)
     e = max(i, max(j, k))
-    p = floats.power_of_two
-    return (_times(x, p(i - e)), _times(y, p(j - e)), _times(z, p(k - e))), e
+    power = floats.power_of_two
+    return (_times(x, power(i - e)), _times(y, power(j - e)), _times(z, power(k - e))), e
 
 
 @kernel
@@ -77,7 +77,7 @@ def exact_volume_of(p, a, b, c):
 
 
 @kernel
-def by_normal(volume, e, n, f):
+def height_over_base(volume, e, n, f):
     """Return (distance, exponent): the height of a volume over its base, abs(volume) / |normal|.
 
     The volume is `volume` * 2**e, a double-double; the normal of the base is n * 2**f, a vector of
@@ -146,11 +146,11 @@ def to_corner(p, corner, k):
 
 
 @kernel
-def double_area(v0, v1, v2, k):
+def face_normal(v0, v1, v2, k):
     """Return (n, sizes): the normal (v1-v0) x (v2-v0) times 2**(2 k), and its terms' sizes.
 
-    n is a vector of double-doubles; its length is twice the area of the face, times 2**(2 k). 2**k
-    brings the face's edges to about 1. Sizes are sums of absolute terms (`floats.cross_size`).
+    n is a vector of double-doubles. 2**k brings the face's edges to about 1. `sizes` are sums of
+    absolute terms (`floats.cross_size`).
     """
     stay_outlined()
     ab, ac = floats.difference(v1, v0, k), floats.difference(v2, v0, k)
@@ -161,7 +161,7 @@ def double_area(v0, v1, v2, k):
 def to_plane(p, v0, v1, v2, k, n, n_size, a):
     """Return (distance, exponent): p is distance * 2**exponent from the plane of a face with area.
 
-    2**k brings lengths to about 1. `n` and `n_size` are what `double_area` returns for k; `a` is
+    2**k brings lengths to about 1. `n` and `n_size` are what `face_normal` returns for k; `a` is
     (p - v0) * 2**k in double-doubles.
     """
     stay_outlined()
@@ -171,4 +171,4 @@ def to_plane(p, v0, v1, v2, k, n, n_size, a):
         volume, e = exact_volume_of(p, v0, v1, v2)
     if floats.largest(floats.high(n)) < KEPT * floats.largest(n_size):
         n, f = exact_cross(v0, v1, v0, v2)
-    return by_normal(volume, e, n, f)
+    return height_over_base(volume, e, n, f)

@@ -55,7 +55,7 @@ def orient2d(a, b, c):
     turn = filtered_turn(a, b, c)
     if turn != 0:
         return turn
-    # Both products are equal, or have a factor that is 0: a difference of equal doubles.
+    # The area is 0 if both products have the same factors, or each has a factor 0.
     if b == c or ((b[0] == a[0] or c[1] == a[1]) and (b[1] == a[1] or c[0] == a[0])):
         return 0
     return _exact_area(a, b, c)
@@ -74,7 +74,7 @@ def _exact_area(a, b, c):
 
 @inlined
 def plane_of(a, b, c):
-    """Return (normal, sizes): (b-a) x (c-a) in doubles, and each component's absolute terms."""
+    """Return (normal, sizes): (b-a) x (c-a) in doubles, and sums of each one's absolute terms."""
     p, q = minus(b, a), minus(c, a)
     return cross(p, q), cross_size(p, q)
 
@@ -139,7 +139,7 @@ def _integer(x, s):
     """
     y = x * s
     n = np.int64(y if abs(y) < 2.0**60 else 0.0)
-    # An x that underflows to 0 is no integer.
+    # If x * s underflows to 0, n is not exact.
     return n, np.float64(n) == y and (n != 0 or x == 0.0)
 
 

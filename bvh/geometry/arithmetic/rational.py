@@ -92,7 +92,7 @@ def minus(a: Row, b: Row) -> Row:
 
 
 def mixed(a: Row, b: Row, f: int, g: int) -> Row:
-    """Return the homogeneous point f a + g b, over its greatest common divisor.
+    """Return the homogeneous point f a + g b, divided by the greatest common divisor of its row.
 
     Its weight, the last number, must not be 0, and becomes positive: equal points are equal rows.
     """
@@ -223,13 +223,13 @@ def round_gap(a: Corners, radius: float, b: Corners, radius2: float) -> float:
     pierced = pierces(p, q) or pierces(q, p)
     n, d = (0, 1) if pierced else square_between(p, q)
     if n > (r + s) ** 2 * d:
-        return _less_root(-(r + s), n, d, scale)
+        return _root_difference(r + s, n, d, scale)
     # The shape of `corners` may be inside the other: then its corner farthest from the axis, at the
-    # squared distance n / d, gives the gap more - sqrt(n / d).
-    for axis, corners, more in ((p, q, r - s), (q, p, s - r)):
+    # squared distance n / d, gives the gap excess - sqrt(n / d).
+    for axis, corners, excess in ((p, q, r - s), (q, p, s - r)):
         n, d = max([square_to_edge(x, axis[0], axis[1]) for x in corners], key=_quotient)
-        if more > 0 and more**2 * d > n:
-            return _less_root(more, n, d, scale)
+        if excess > 0 and excess**2 * d > n:
+            return _root_difference(excess, n, d, scale)
     return 0.0
 
 
@@ -243,8 +243,8 @@ def pierces(axis: Sequence[Row], face: Sequence[Row]) -> bool:
     normal = cross(edges[0], edges[1])
     f, g = (dot(normal, less(x, face[0])) for x in axis[:2])
     if f * g > 0 or f == g:
-        # On one side of the plane, or parallel to it: of features that meet within the plane,
-        # `square_between` is 0. A face without an area has f = g = 0.
+        # On one side of the plane, or parallel to it. If the segment meets the face within the
+        # plane, `square_between` is 0 already. A face without an area has f = g = 0.
         return False
     # x is the crossing times f + g. It is in the face if it is on the inner side of all edges.
     f, g = abs(f), abs(g)
@@ -255,17 +255,16 @@ def pierces(axis: Sequence[Row], face: Sequence[Row]) -> bool:
     )
 
 
-def _less_root(more: int, n: int, d: int, scale: int) -> float:
-    """Return abs(abs(more) - sqrt(n / d)) / scale, rounded once from some 200 bits.
+def _root_difference(x: int, n: int, d: int, scale: int) -> float:
+    """Return abs(x - sqrt(n / d)) / scale for x >= 0, rounded once from some 200 bits.
 
     The result is never 0 or infinite: it stops at the smallest and the largest double.
     """
-    # Nothing cancels in abs(more**2 - n / d) / (abs(more) + sqrt(n / d)), which is equal; `total`
-    # is its denominator times 2**shift.
-    more = abs(more)
+    # It is equal to abs(x**2 - n / d) / (x + sqrt(n / d)), in which nothing cancels. `total` is the
+    # denominator times 2**shift.
     shift = max(0, 200 - n.bit_length() + d.bit_length())
-    total = (more << shift) + isqrt((n << 2 * shift) // d)
-    top, bottom = abs(more * more * d - n) << shift, d * total * scale
+    total = (x << shift) + isqrt((n << 2 * shift) // d)
+    top, bottom = abs(x * x * d - n) << shift, d * total * scale
     if top >= bottom * int(LARGEST):
         return LARGEST
     return float(max(top / bottom, SMALLEST))
@@ -307,8 +306,8 @@ def _square_of_edges(p: Row, q: Row, r: Row, s: Row) -> Square:
     u, v, w = less(q, p), less(s, r), less(r, p)
     n = cross(u, v)
     square = dot(n, n)
-    # The tests: the nearest points of both lines, as shares of u and v, here times `square`, are
-    # within the segments. Else an end of a segment is nearest.
+    # The nearest points of both lines are at these shares of u and v, here times `square`. If they
+    # are not within the segments, an end of a segment is nearest.
     if square and 0 < dot(cross(w, v), n) < square and 0 < dot(cross(w, u), n) < square:
         return dot(w, n) ** 2, square
     ends = (p, r, s), (q, r, s), (r, p, q), (s, p, q)

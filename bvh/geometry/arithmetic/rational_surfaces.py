@@ -36,7 +36,7 @@ def surface_meets_planes(axis: Corners, radius: float, planes: Sequence[Sequence
     # A plane without a normal and with a negative offset excludes all points.
     if any(not any(p[:3]) and p[3] < 0.0 for p in planes):
         return False
-    ends, r, sides = _around(axis, radius, [scaled([p])[0][0] for p in planes])
+    ends, r, sides = _in_integers(axis, radius, [scaled([p])[0][0] for p in planes])
     # A polytope is connected: it meets the surface if it has a point within the radius of the axis
     # and one that is not nearer than the radius. Without a radius, the surface is the axis.
     return _is_near(ends, r, sides) and (r == 0 or _reaches_out(ends, r, sides))
@@ -51,7 +51,7 @@ def solid_meets_planes(
     a x + b y + c z + d >= 0 for each row (a, b, c, d) of `planes`, integers. If `deeper`, only
     points of the solid count that are nearer to the axis than the radius.
     """
-    return _is_near(*_around(axis, radius, planes), deeper)
+    return _is_near(*_in_integers(axis, radius, planes), deeper)
 
 
 def solid_is_within(axis: Corners, radius: float, planes: Sequence[Row]) -> bool:
@@ -59,7 +59,7 @@ def solid_is_within(axis: Corners, radius: float, planes: Sequence[Row]) -> bool
 
     The polytope has a x + b y + c z + d >= 0 for each row (a, b, c, d) of `planes`, integers.
     """
-    ends, r, sides = _around(axis, radius, planes)
+    ends, r, sides = _in_integers(axis, radius, planes)
     # Both ends have a distance h / |normal| of at least r from each plane.
     heights = [(dot(side[:3], end) + side[3], side[:3]) for side in sides for end in ends]
     return all(h >= 0 and h * h >= r * r * dot(normal, normal) for h, normal in heights)
@@ -73,7 +73,7 @@ def solid_contains(axis: Corners, radius: float, x: Sequence[Fraction]) -> bool:
     return n < r * r * d
 
 
-def _around(
+def _in_integers(
     axis: Corners, radius: float, planes: Sequence[Row]
 ) -> tuple[list[Row], int, list[Row]]:
     """Return (ends, radius, planes) with all lengths times one power of two: integers.
@@ -84,30 +84,30 @@ def _around(
     (*ends, (r,)), scale = scaled([*axis, [radius]])
     sides = {(*plane[:3], plane[3] * scale) for plane in planes if any(plane[:3])}
 
-    def lowest(plane: Row) -> Fraction:
-        """Return the square, with its sign, of the lower end's distance from a plane."""
+    def signed_square(plane: Row) -> Fraction:
+        """Return the square of the lower end's height over a plane, with the height's sign."""
         low = min(dot(plane[:3], end) + plane[3] for end in ends)
         return Fraction(low * abs(low), dot(plane[:3], plane[:3]))
 
-    return ends, r, sorted(sides, key=lowest)
+    return ends, r, sorted(sides, key=signed_square)
 
 
 def _is_near(ends: Sequence[Row], r: int, planes: Sequence[Row], deeper: bool = False) -> bool:
     """Return whether a polytope has a point within r of a segment, or nearer than r if `deeper`.
 
-    All numbers are integers of one scale (see `_around`).
+    All numbers are integers of one scale (see `_in_integers`).
     """
     # The polytope's point nearest to the segment is a + t v + sum(f n), over at most three planes
     # of normals n, with factors f of at least 0. Every set of some planes gives a larger polytope,
     # whose nearest point bounds the distance from below; if this point is inside of all planes, it
-    # is the nearest point. `mode` is t: 0 or 1 at an end of the segment, None for any t between,
+    # is the nearest point. `fixed` is t: 0 or 1 at an end of the segment, None for any t between,
     # which a segment without length does not need.
     a, v = ends[0], less(ends[1], ends[0])
-    modes = (0, 1, None) if any(v) else (0,)
+    choices = (0, 1, None) if any(v) else (0,)
     for count in range(4):
         for some in combinations(planes, count):
-            for mode in modes:
-                found = _nearest_of(a, v, some, mode)
+            for fixed in choices:
+                found = _nearest_of(a, v, some, fixed)
                 if found is None:
                     continue
                 at, away = found
@@ -121,27 +121,27 @@ def _is_near(ends: Sequence[Row], r: int, planes: Sequence[Row], deeper: bool = 
 
 
 def _nearest_of(
-    a: Row, v: Row, planes: Sequence[Row], mode: int | None
+    a: Row, v: Row, planes: Sequence[Row], fixed: int | None
 ) -> tuple[list[Fraction], list[Fraction]] | None:
     """Return (x, w): x + w is the point of a polytope that is nearest to a segment.
 
     The polytope is that of the given planes. x = a + t v is the segment's point nearest to it, at
-    t = `mode`, 0 or 1, or at any t within 0..1 if `mode` is None. The result is None unless x + w
+    t = `fixed`, 0 or 1, or at any t within 0..1 if `fixed` is None. The result is None unless x + w
     lies on every one of the planes, and where this point is not unique.
     """
     # Unknowns: a factor for each plane's normal in w, and t unless it is given. Equations: x + w is
     # in each plane, and for any t, w is perpendicular to v. At an end of the segment, w must not
     # lead back along it.
-    free, t = mode is None, Fraction(mode or 0)
+    free, t = fixed is None, Fraction(fixed or 0)
     columns = [*(plane[:3] for plane in planes), *([v] if free else [])]
-    start = [x + (mode or 0) * y for x, y in zip(a, v, strict=True)]
-    lines = [
+    start = [x + (fixed or 0) * y for x, y in zip(a, v, strict=True)]
+    equations = [
         [*(dot(plane[:3], column) for column in columns), -plane[3] - dot(plane[:3], tuple(start))]
         for plane in planes
     ]
     if free:
-        lines.append([*(dot(v, plane[:3]) for plane in planes), 0, 0])
-    solved = solution(lines)
+        equations.append([*(dot(v, plane[:3]) for plane in planes), 0, 0])
+    solved = solution(equations)
     if solved is None or any(f < 0 for f in solved[: len(planes)]):
         return None
     away = [sum((f * plane[k] for f, plane in zip(solved, planes, strict=False)), Fraction(0))
@@ -149,23 +149,23 @@ def _nearest_of(
     along = sum(x * y for x, y in zip(away, v, strict=True))
     if free:
         t = solved[-1]
-    if not 0 <= t <= 1 or (mode == 0 and along > 0) or (mode == 1 and along < 0):
+    if not 0 <= t <= 1 or (fixed == 0 and along > 0) or (fixed == 1 and along < 0):
         return None
     return [x + t * y for x, y in zip(a, v, strict=True)], away
 
 
-def solution(lines: Sequence[Sequence[int]]) -> list[Fraction] | None:
+def solution(equations: Sequence[Sequence[int]]) -> list[Fraction] | None:
     """Return the solution x of n linear equations, or None if they are singular.
 
     An equation is a row of n coefficients and a value b: sum(coefficient * x) = b.
     """
     # Gauss-Jordan elimination.
-    rows = [[Fraction(x) for x in line] for line in lines]
+    rows = [[Fraction(x) for x in equation] for equation in equations]
     for k in range(len(rows)):
-        first = next((j for j in range(k, len(rows)) if rows[j][k]), None)
-        if first is None:
+        pivot = next((j for j in range(k, len(rows)) if rows[j][k]), None)
+        if pivot is None:
             return None
-        rows[k], rows[first] = rows[first], rows[k]
+        rows[k], rows[pivot] = rows[pivot], rows[k]
         rows[k] = [x / rows[k][k] for x in rows[k]]
         for j in range(len(rows)):
             if j != k and rows[j][k]:

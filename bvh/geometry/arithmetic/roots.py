@@ -8,9 +8,9 @@ from bvh.geometry.arithmetic.exact_sums import take_sign
 from bvh.geometry.arithmetic.floats import LARGEST, bits, from_bits
 from bvh.runtime.jit import Dispatcher, kernel, stay_outlined
 
-# Doubles of one sign are in the order of their bits, below 2**63. A search from an estimate moves
-# by 1, 2, 4 and so on, at most 63 times, until half of what is left is less; then it halves that,
-# at most 63 times.
+# Doubles of one sign are in the order of their bits, below 2**63. A search from an estimate takes
+# steps of 1, 2, 4 and so on, at most 63, until half of the range that is left is less; then it
+# halves that range, at most 63 times.
 STEPS = 2 * 63
 
 
@@ -32,19 +32,20 @@ def root_side(value, slope, far):
     return max(-slope_sign, 0) if far else min(-slope_sign, 0)
 
 
-def root_finder(beyond: Dispatcher) -> Any:
-    """Return a kernel (shape, t, far) that finds roots by `beyond`, of equations of one kind.
+def root_finder(root_sign: Dispatcher) -> Any:
+    """Return a kernel (shape, t, far) that finds a root of an equation, by signs of `root_sign`.
 
-    `beyond(shape, t, h, far)` is the exact sign of root - (t + h), for the larger of both roots of
-    an equation if `far`, else the smaller. `shape` has the numbers that define the equation.
+    `root_sign(shape, t, h, far)` is the exact sign of root - (t + h), for the larger of both roots
+    if `far`, else the smaller. `shape` has the numbers that define the equation.
     """
 
     @kernel
     def nearest_root(shape, t, far):
-        """Return the double nearest to the root that `shape` and `far` select (see `beyond`).
+        """Return the double nearest to the root that `shape` and `far` select (see `root_sign`).
 
-        The estimate t may be wrong or NaN. Of two nearest doubles, the even one is returned. A root
-        that is not zero never becomes zero, nor infinite.
+        The estimate t may be wrong or NaN. Of two nearest doubles, the even one is returned. Roots
+        between denormals are rounded away from zero. Only a root of zero becomes zero, none
+        infinite.
         """
         stay_outlined()
         if abs(t) < LARGEST:
@@ -53,9 +54,9 @@ def root_finder(beyond: Dispatcher) -> Any:
             size = abs(t)
             up, down = from_bits(bits(size) + 1) - size, size - from_bits(max(bits(size) - 1, 0))
             up, down = (up, down) if t >= 0.0 else (down, up)
-            if beyond(shape, t, 0.5 * up, far) < 0 and beyond(shape, t, -0.5 * down, far) > 0:
+            if root_sign(shape, t, 0.5 * up, far) < 0 and root_sign(shape, t, -0.5 * down, far) > 0:
                 return t
-        side = beyond(shape, 0.0, 0.0, far)
+        side = root_sign(shape, 0.0, 0.0, far)
         if side == 0:
             return 0.0
         # Search for the largest double that is at most abs(root): it has at least the bits `low`,
@@ -63,24 +64,24 @@ def root_finder(beyond: Dispatcher) -> Any:
         # halves.
         low, high, step = bits(0.0), bits(LARGEST), np.int64(1)
         place = min(bits(side * t), high) if side * t > 0.0 else low
-        upward = side * beyond(shape, side * from_bits(place), 0.0, far) >= 0
+        upward = side * root_sign(shape, side * from_bits(place), 0.0, far) >= 0
         low, high = (place, high) if upward else (low, place)
         for _ in range(STEPS):
             if high - low <= 1:
                 break
             move = min(step, (high - low) >> 1)
             place = low + move if upward else high - move
-            if side * beyond(shape, side * from_bits(place), 0.0, far) >= 0:
+            if side * root_sign(shape, side * from_bits(place), 0.0, far) >= 0:
                 low = place
             else:
                 high = place
-            # No further than half of all doubles.
+            # The limit keeps 2 * step from overflow.
             step = min(2 * step, bits(LARGEST) >> 1)
         size = from_bits(low)
         half = 0.5 * (from_bits(high) - size)
-        rest = side * beyond(shape, side * size, side * half, far)
-        # Round to the nearer of both neighbours, by the side of their middle on which the root is.
-        # Between denormal numbers there is no middle to test.
-        return side * from_bits(high if rest > 0 or (rest == 0 and low & 1 and half > 0.0) else low)
+        past = side * root_sign(shape, side * size, side * half, far)
+        # Round to the nearer of both neighbours: up if the root is past their middle, or to even in
+        # it. Between denormals there is no double in the middle, and half is 0.
+        return side * from_bits(high if past > 0 or (past == 0 and low & 1 and half > 0.0) else low)
 
     return nearest_root

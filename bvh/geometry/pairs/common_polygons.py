@@ -87,7 +87,7 @@ def share_a_segment(a, b, sides, k, m):
 
 
 # The corner of a triangle that its edges m and k share; edge k begins at corner k.
-_between = inlined(lambda m, k: k if k == (m + 1) % 3 else m)
+_shared_corner = inlined(lambda m, k: k if k == (m + 1) % 3 else m)
 
 
 @inlined
@@ -103,14 +103,14 @@ def _side(corner, k, turns, sides, sides2):
         return sides2[k][corner]
     if corner < CROSSED:
         return 0 if corner - SECOND == k or corner - SECOND == (k + 1) % 3 else 1
-    # The corner is where edge i of the first crosses the line of edge m of the second. That line
-    # enters the inner side of k at b, the corner of edges m and k, towards the other end c of m.
-    # With the height h over edge i, the crossing is at the share h(b) / (h(b) - h(c)) of the way
-    # from b to c: the sign of the share is the side. h(b) has the sign sides[i] of b; that of
+    # The corner is where edge i of the first crosses the line of edge m of the second. From b, the
+    # corner of edges m and k, to the other end c of m, that line is on the inner side of k. With
+    # the height h over edge i, the crossing is at the share h(b) / (h(b) - h(c)) of the way from b
+    # to c, and the sign of the share is the side. h(b) has the sign sides[i] of b; that of
     # h(b) - h(c) follows from the side of m to which i leads.
     i, m = (corner - CROSSED) // 3, (corner - CROSSED) % 3
     grows = -turns * sides2[m][(i + 1) % 3] * (1 if k == (m + 1) % 3 else -1)
-    return sides[i][_between(m, k)] * grows
+    return sides[i][_shared_corner(m, k)] * grows
 
 
 @kernel
@@ -136,7 +136,8 @@ def _clip(scratch, count, k, turns, sides, sides2):
             # An edge of the second triangle crosses k in their common corner. What follows is the
             # rest of the edge where the polygon enters the inner side, and k where it leaves it.
             crossing = CROSSED + 3 * edge + k
-            new_corners[found] = crossing if edge < SECOND else SECOND + _between(edge - SECOND, k)
+            shared = SECOND + _shared_corner(edge - SECOND, k)
+            new_corners[found] = crossing if edge < SECOND else shared
             new_edges[found] = edge if last < 0 else SECOND + k
             found += 1
         if side >= 0:
@@ -216,7 +217,7 @@ def common_polygons(own, other, pairs, scratch, corners, sizes):
         count, sure = 3, True
         for k in range(3):
             scratch[0, k] = scratch[1, k] = k
-        # A triangle in the other one stays as it is.
+        # If the first triangle lies in the second, it is the polygon.
         within = least(sides2[0]) >= 0 and least(sides2[1]) >= 0 and least(sides2[2]) >= 0
         for k in range(0 if within else 3):
             rows = scratch[0], scratch[1], scratch[2], scratch[3]

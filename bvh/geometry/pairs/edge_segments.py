@@ -29,11 +29,11 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 # In place of the number of ends, besides UNSURE: one of both faces has no area.
 THIN = -2
 # The ends of a segment are in the order in which `rational.common` returns them, so that results do
-# not depend on which of both finds it. That function cuts what the first face has in the plane by
-# the edges of the second. If these cut off ends, the last end that is cut off comes first; ends
-# that are not cut off follow in the order of corners and edges of the first face. Each end has a
-# rank, and the end of the lower rank is first. The rank of an end that edge n cuts off is CUT - n.
-# Else it is 2 i + 1 at corner i of the first face, and 2 i in the edge that ends there.
+# not depend on which function finds it. `common` cuts what the first face has in the plane by the
+# edges of the second. If these cut off ends, the last end that is cut off comes first; ends that
+# are not cut off follow in the order of corners and edges of the first face. Each end has a rank,
+# and the end of the lower rank is first. The rank of an end that edge n cuts off is CUT - n. Else
+# it is 2 i + 1 at corner i of the first face, and 2 i in the edge that ends there.
 CUT = -1
 
 
@@ -146,14 +146,14 @@ def _segment_in_line(a, k, b, m, codes, points):
     near, far = (m, (m + 1) % 3) if alike else ((m + 1) % 3, m)
     cut, cut2 = ((m + 2) % 3, (m + 1) % 3) if alike else ((m + 1) % 3, (m + 2) % 3)
     # Edges of b with an index below m cut a polygon, those above m the segment. Both ends are
-    # neighbours in the polygon, which begins with that at q if k is 2, until an edge cuts off p.
-    starts = k == 2
+    # neighbours in the polygon. If k is 2, it begins with the end at q, until an edge cuts off p.
+    q_first = k == 2
     rank, rank2, code, code2 = 0, 1, k, (k + 1) % 3
     if _between(p, q, b[near]):
-        code, rank, starts = SECOND + near, CUT - cut if cut > m else 0, starts and cut > m
+        code, rank, q_first = SECOND + near, CUT - cut if cut > m else 0, q_first and cut > m
     if _between(p, q, b[far]):
         code2, rank2 = SECOND + far, CUT - cut2 if cut2 > m else 1
-    if rank == 0 and starts:
+    if rank == 0 and q_first:
         rank = 2
     start, end = b[near] if code >= SECOND else p, b[far] if code2 >= SECOND else q
     _add_end(0, rank, code, start, 0, codes, points)
@@ -190,7 +190,7 @@ def _flat_segment(a, b, codes, points):
 
 @inlined
 def _common_edge(a, b):
-    """Return the edge of face a that is also one of face b, if there is one."""
+    """Return the edge of face a that is also one of face b; there must be one."""
     if corner_index(a[0], b) < 0:
         return 1
     return 0 if corner_index(a[1], b) >= 0 else 2
@@ -208,10 +208,10 @@ def edge_segments(own, other, pairs, shared, signs, codes, points, sizes):
     """Write the segments of pairs of faces of which one has an edge in the plane of the other.
 
     `own` and `other` are corners (m, 3, 3). `shared` is what `kinds_of_contact` has found, and
-    `signs` those of `pair_signs`, for EDGE not used. `codes` (n, 2), numbers as at
+    `signs` what `pair_signs` has, not used for EDGE. `codes` (n, 2), numbers as at
     `common_polygons.SECOND`, and `points` (n, 2, 3) get the two ends of each segment. `sizes`
-    (n,) become 2; 0 if the faces share at most a point; UNSURE if rational numbers must decide,
-    also for pairs without such an edge; or THIN if a face has no area.
+    (n,) gets their number: 2, or 0 if the faces share at most a point; or UNSURE if rational
+    numbers must decide, also for pairs without such an edge; or THIN if a face has no area.
     """
     for n in range(len(pairs)):
         a, b = face_at(own, pairs[n, 0]), face_at(other, pairs[n, 1])
@@ -239,9 +239,10 @@ def identify_ends(codes, pairs, first, second, edges, ends):
     """Write the edges (n, 2, 3) that ends of segments are on, and rows (2 n, 4) that identify ends.
 
     `codes` (n, 2) are those of `edge_segments`, `pairs` (n, 2) the faces. `first` and `second` are
-    (faces, point_ids), vertices and numbers of points of the corners (m, 3) of faces. An edge is
-    the mesh, 0 or 1, and its vertices, the lower one first; a corner's is repeated. A row has the
-    point ids of both edges that cross there; of a corner its point id, and -1 three times.
+    (faces, point_ids) of both meshes: the vertex and the point id of each corner, (m, 3). An edge
+    is (mesh, vertex, vertex), with the mesh 0 or 1 and the lower vertex first; for a corner, its
+    vertex twice. A row has the point ids of the ends of both edges that cross there; for a corner,
+    its point id and -1 three times.
     """
     for n in range(len(pairs)):
         i, j = pairs[n, 0], pairs[n, 1]
@@ -265,7 +266,7 @@ def identify_ends(codes, pairs, first, second, edges, ends):
 
 @warms("segments of edges")
 def _warm() -> None:
-    """Compile the kernel of this module."""
+    """Compile the kernels of this module."""
     faces, pairs = np.zeros((1, 3, 3)), np.zeros((1, 2), np.int32)
     codes, sizes = np.zeros((1, 2), np.int8), np.zeros(1, np.int64)
     signs = np.zeros((1, 15), np.int8)

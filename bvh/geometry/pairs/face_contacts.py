@@ -14,8 +14,8 @@ from bvh.geometry.pairs.triangle_overlap import common_axis, spread_axis
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 
-# Faces in different planes: they share a whole edge of both, or this is not decided. The latter is
-# also for faces without area.
+# EDGE: faces in different planes that share a whole edge of both. UNDECIDED: other faces in
+# different planes that may share more than a point, and faces without area.
 EDGE, UNDECIDED = 3, 4
 
 _vertex = inlined(lambda vertices, i: (vertices[i, 0], vertices[i, 1], vertices[i, 2]))
@@ -67,9 +67,9 @@ edge_in = inlined(
 
 @kernel
 def _kind_of_touch(a, b, s):
-    """Return the kind of contact, as in `kinds_of_contact`, of faces of which some are in a plane.
+    """Return the kind of contact, as in `kinds_of_contact`, of faces a and b by the sides s.
 
-    s are the sides of the plane of face b, 1, -1 or 0, that the corners of face a are on.
+    s are the sides of the plane of b, 1, -1 or 0, that the corners of a are on; some are 0.
     """
     # If a side is not 0, face b has an area.
     stay_outlined()

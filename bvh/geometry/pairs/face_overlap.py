@@ -13,7 +13,7 @@ from bvh.geometry.pairs.common_polygons import projected
 from bvh.geometry.pairs.flat_contacts import AREA, SEGMENT, THIN, flat_contact
 from bvh.geometry.pairs.triangle_overlap import (
     common_axis,
-    parts,
+    line_separates,
     spread_axis,
     triangles_touch,
     widest_axis,
@@ -118,15 +118,15 @@ def _sectors_meet(a, b):
 
 @inlined
 def _surely_apart(a, b):
-    """Return whether a line through the first corner separates the projections of two sectors."""
+    """Return whether the line of an edge at a[0] surely separates the projected sectors."""
     # A direction in both sectors would be in both projected sectors. Most faces in one plane, such
     # as those of a fan, are decided here.
     axis = widest_axis(a)
     v, c, d = drop_axis(a[0], axis), drop_axis(a[1], axis), drop_axis(a[2], axis)
     e, f = drop_axis(b[1], axis), drop_axis(b[2], axis)
     return (
-        parts(v, c, d, e, f) or parts(v, d, c, e, f)
-        or parts(v, e, f, c, d) or parts(v, f, e, c, d)
+        line_separates(v, c, d, e, f) or line_separates(v, d, c, e, f)
+        or line_separates(v, e, f, c, d) or line_separates(v, f, e, c, d)
     )  # fmt: skip
 
 

@@ -20,10 +20,11 @@ def _side(p, q, r):
 
 
 @inlined
-def _beyond(p, q, turn, t):
-    """Return POINT or SEGMENT if triangle t is not inside of the edge p, q of another; else AREA.
+def _contact_beyond(p, q, turn, t):
+    """Return what triangle t and one with the edge p, q share, if t is not on its inner side.
 
-    All is in 2D. The inside of the edge is to the left if `turn` is 1, to the right if it is -1.
+    The result is POINT or SEGMENT, or AREA if a corner of t is on the inner side of the edge: left
+    if `turn` is 1, right if it is -1. All is in 2D.
     """
     s0 = turn * _side(p, q, t[0])
     if s0 > 0:
@@ -43,20 +44,20 @@ def _beyond(p, q, turn, t):
 
 @kernel
 def flat_contact(a, b):
-    """Return what two triangles share that are projected to the plane: POINT, SEGMENT or AREA.
+    """Return what two triangles in 2D share: POINT, SEGMENT or AREA.
 
     The result is THIN if one of them has no area.
     """
-    # If they share no area, the line of an edge of one of them parts them.
+    # If they share no area, the line of an edge of one of them separates them.
     stay_outlined()
     turn, turn2 = _side(a[0], a[1], a[2]), _side(b[0], b[1], b[2])
     if turn == 0 or turn2 == 0:
         return THIN
     for _ in range(3):
-        found = _beyond(a[0], a[1], turn, b)
+        found = _contact_beyond(a[0], a[1], turn, b)
         if found != AREA:
             return found
-        found = _beyond(b[0], b[1], turn2, a)
+        found = _contact_beyond(b[0], b[1], turn2, a)
         if found != AREA:
             return found
         a, b = (a[1], a[2], a[0]), (b[1], b[2], b[0])

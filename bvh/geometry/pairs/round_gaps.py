@@ -43,7 +43,7 @@ def _farthest(t, a, b):
 
 
 @inlined
-def _inside(a, r, b, s, error):
+def _inner_gap(a, r, b, s, error):
     """Return bounds (low, high) of the gap from b, of radius s, to the surface of a around b.
 
     a is an axis of radius r; the rounded gap is off by at most `error`. It is negative if b reaches
@@ -70,7 +70,7 @@ def _gap(a, r, b, s):
     # All is computed relative to a corner, which loses nothing but the rounding of differences.
     o = b[0]
     if a[1] == a[2] and b[1] == b[2] and (a[0] == a[1] or o == b[1]):
-        # A sphere, and another or a capsule: a foot is off by less than the error below.
+        # A sphere, and another one or a capsule: a foot on its axis is off by less than `error`.
         x, y = minus(a[0], o), (0.0, 0.0, 0.0)
         if a[0] != a[1]:
             x = _foot(y, x, minus(a[1], o))
@@ -90,9 +90,9 @@ def _gap(a, r, b, s):
     low, high = max(low - (r + s) - error, 0.0), max(high - (r + s) + error, 0.0)
     # Only the one with the larger radius can be around the other.
     for side in range(2):
-        first, last = _inside(a, r, b, s, error) if side == 0 else _inside(b, s, a, r, error)
+        below, above = _inner_gap(a, r, b, s, error) if side == 0 else _inner_gap(b, s, a, r, error)
         if (r > s) == (side == 0):
-            low, high = max(low, first), max(high, last)
+            low, high = max(low, below), max(high, above)
     return low, high, x, y, g
 
 

@@ -93,7 +93,7 @@ def _unit(planes, i):
 
 
 @kernel
-def _surely_holds(planes, first, last, x):
+def _surely_contains(planes, first, last, x):
     """Return whether the point x is surely in the polytope of planes first..last-1."""
     for k in range(first, last):
         f, e = plane_height(planes, k, x)
@@ -131,7 +131,7 @@ def surface_and_planes(p, q, radius, planes, first, last):
         return MEET
     for i in range(first, last):
         for j in range(first, i + 1):
-            answer = _by_two(p, q, radius, planes, (first, last), i, j)
+            answer = _by_two_planes(p, q, radius, planes, (first, last), i, j)
             if answer != UNSURE:
                 return answer
     return _by_corners(p, q, radius, planes, (first, last))
@@ -144,22 +144,22 @@ def _surely_meet(p, q, radius, planes, first, last):
     The arguments are those of `surface_and_planes`.
     """
     # A point x of both solids, by alternating projections: to a little inside of the plane that x
-    # is farthest beyond, then to the shape of a radius that is a little `less`.
-    less = radius * (1.0 - 2.0**-16)
+    # is farthest beyond, then to the shape of a slightly smaller radius.
+    smaller = radius * (1.0 - 2.0**-16)
     x = 0.5 * p[0] + 0.5 * q[0], 0.5 * p[1] + 0.5 * q[1], 0.5 * p[2] + 0.5 * q[2]
     for _ in range(32):
         worst, step = 0.0, (0.0, 0.0, 0.0)
         for i in range(first, last):
             n, size = _unit(planes, i)
-            depth = plane_height(planes, i, x)[0] / size - (radius - less) if size > 0.0 else 0.0
+            depth = plane_height(planes, i, x)[0] / size - (radius - smaller) if size > 0.0 else 0.0
             if depth < worst:
                 worst, step = depth, scaled(n, -depth * (1.0 + 2.0**-10))
         if not -INF < worst < 0.0:
             break
         x = moved_along(x, step, 1.0)
-        if signed_distance(x, p, q, less) > 0.0:
-            x = nearest_on_surface(x, p, q, less)
-    if not _surely_holds(planes, first, last, x) or signed_distance(x, p, q, radius) > 0.0:
+        if signed_distance(x, p, q, smaller) > 0.0:
+            x = nearest_on_surface(x, p, q, smaller)
+    if not _surely_contains(planes, first, last, x) or signed_distance(x, p, q, radius) > 0.0:
         return False
     # Then a point y of the polytope outside of the shape, from x along normals of the planes and
     # along lines in which two of them meet.
@@ -170,7 +170,7 @@ def _surely_meet(p, q, radius, planes, first, last):
             w = m if i == j else cross(m, n)
             for k in range(3):
                 y = moved_along(x, w, far * (1.0 if k == 0 else (0.5 if k == 1 else 0.25)))
-                if _surely_holds(planes, first, last, y) and (
+                if _surely_contains(planes, first, last, y) and (
                     signed_distance(y, p, q, radius) >= 0.0
                 ):
                     return True
@@ -178,7 +178,7 @@ def _surely_meet(p, q, radius, planes, first, last):
 
 
 @kernel
-def _by_two(p, q, radius, planes, span, i, j):
+def _by_two_planes(p, q, radius, planes, span, i, j):
     """Return MEET or APART for a surface and a polytope if planes i and j decide it, else UNSURE.
 
     The surface is `radius` off the axis p, q; the polytope's planes are span[0]..span[1]-1.
@@ -195,7 +195,7 @@ def _by_two(p, q, radius, planes, span, i, j):
         for side in range(2):
             far = (radius / length) * (1.0 + (2.0**-30 if side == 0 else -(2.0**-30)))
             x = moved_along(end, u, far)
-            if not _surely_holds(planes, span[0], span[1], x):
+            if not _surely_contains(planes, span[0], span[1], x):
                 inside = False
                 break
             d = signed_distance(x, p, q, radius)
@@ -269,7 +269,7 @@ def _side(planes, span, box, i):
 
 
 @kernel
-def _nearly_holds(planes, span, box, x):
+def _nearly_contains(planes, span, box, x):
     """Return whether x, relative to the cube's centre, is nearly in the polytope and the cube.
 
     It may be outside by 2**-32 of half the cube's edge: x is rounded, and verified later.
@@ -302,11 +302,11 @@ def _better(planes, span, box, p, v, x, best, least):
     """Return (point, square): the better of x and `best`, and its squared distance from an axis.
 
     The axis leads from p to p + v; `least` is the squared distance of `best`. x is better if it is
-    nearer and nearly in the polytope (see `_nearly_holds`).
+    nearer and nearly in the polytope (see `_nearly_contains`).
     """
     away = minus(x, _foot_on_axis(x, p, v))
     square = dot(away, away)
-    if square < least and _nearly_holds(planes, span, box, x):
+    if square < least and _nearly_contains(planes, span, box, x):
         return x, square
     return best, least
 
@@ -370,7 +370,7 @@ def _by_corners(p, q, radius, planes, span):
                     chosen = span[0] + i, span[0] + j, span[0] + k
                     if _separates(p, q, radius, planes, chosen, factors):
                         return APART
-                if _nearly_holds(planes, span, box, x):
+                if _nearly_contains(planes, span, box, x):
                     middle, found = _combined(middle, 1.0, x, 1.0, x, 0.0), found + 1.0
                     near, least = _better(planes, span, box, a, v, x, near, least)
                     w = minus(x, _foot_on_axis(x, a, v))
@@ -382,10 +382,10 @@ def _by_corners(p, q, radius, planes, span):
     middle = scaled(middle, 1.0 / found)
     inside, outside = False, False
     for k in range(3):
-        less = 2.0**-32 if k == 0 else (2.0**-22 if k == 1 else 2.0**-12)
+        share = 2.0**-32 if k == 0 else (2.0**-22 if k == 1 else 2.0**-12)
         for side in range(2):
-            x = _combined(near if side == 0 else far, 1.0 - less, middle, less, center, 1.0)
-            if not _surely_holds(planes, span[0], span[1], x):
+            x = _combined(near if side == 0 else far, 1.0 - share, middle, share, center, 1.0)
+            if not _surely_contains(planes, span[0], span[1], x):
                 continue
             d = signed_distance(x, p, q, radius)
             inside |= d <= 0.0

@@ -35,18 +35,19 @@ FILTER_ERROR = 2.0**-45
 FILTER_REACH = 2.0**200
 # Squares of normals that are not above this are inaccurate, as their products underflow.
 TINY = 2.0**-960
-# Sines below which edges count as parallel and faces as flat; below ALWAYS, this is always right.
+# Sines below which edges count as parallel and faces as flat, and below which that is right.
 PARALLEL = 2.0**-70
-ALWAYS = 2.0**-97
-# Distances, of the size of both triangles, below which these decisions may be wrong.
+SURELY_PARALLEL = 2.0**-97
+# Distances, as shares of the triangles' size, below which the choice of features may be wrong; the
+# second where edges counted as parallel, or faces as flat, that may not be.
 NEAREST, NEAREST_FLAT = 2.0**-66, 2.0**-42
-SIGN_ERROR = 2.0**-46  # of `_surely_apart`, as a share of the terms
+SIGN_ERROR = 2.0**-46  # of `_surely_off_segments`, as a share of the terms
 # A normal above this share of its terms is accurate to this share of itself.
 ACCURATE = 2.0**-20
 
 
 @inlined
-def _lines(w, u, v):
+def _dot_products(w, u, v):
     """Return (u.u, u.v, u.w, v.v, v.w, |u x v|**2) of two segments, given by their vectors u and v.
 
     w leads from the start of segment v to the start of segment u.
@@ -62,7 +63,7 @@ def _nearest_of_segments(w, u, v):
     w leads from the start of v to the start of u.
     """
     # s of the lines, clamped; then the best t for it; if that is clamped, the best s for t.
-    a, b, c, e, f, den = _lines(w, u, v)
+    a, b, c, e, f, den = _dot_products(w, u, v)
     s = along(b * f - c * e, den)
     t = b * s + f
     if t <= 0.0:
@@ -171,7 +172,7 @@ def _doubtful(n, sizes):
     n is a vector of double-doubles; `sizes` are the sums of its components' absolute terms.
     """
     length, size = floats.largest(floats.high(n)), floats.largest(sizes)
-    return length <= PARALLEL * size, ALWAYS * size < length <= PARALLEL * size
+    return length <= PARALLEL * size, SURELY_PARALLEL * size < length <= PARALLEL * size
 
 
 @kernel
@@ -203,18 +204,18 @@ def _between_edges(p, q, r, s, k):
         volume, e = feature_distances.exact_volume_of(s, p, q, r)
     if floats.largest(floats.high(n)) < KEPT * floats.largest(sizes):
         n, f = feature_distances.exact_cross(p, q, r, s)
-    d, e = feature_distances.by_normal(volume, e, n, f)
+    d, e = feature_distances.height_over_base(volume, e, n, f)
     return True, False, floats.scale_by(d, e + k), x0 / (x0 - x1), y0 / (y0 - y1)
 
 
 @inlined
-def _surely_apart(w, u, v):
+def _surely_off_segments(w, u, v):
     """Return whether a nearest point of the lines of two segments is surely off its segment.
 
     u and v are the segments' vectors; w leads from the start of v to the start of u.
     """
     # The shares are s / den and t / den, computed with fewer than 16 roundings on any path.
-    a, b, c, e, f, den = _lines(w, u, v)
+    a, b, c, e, f, den = _dot_products(w, u, v)
     s, t = b * f - c * e, a * f - b * c
     far = sqrt(dot(w, w)) + sqrt(a) + sqrt(e)
     wide_s, wide_t = SIGN_ERROR * sqrt(a) * e * far, SIGN_ERROR * a * sqrt(e) * far
@@ -244,7 +245,7 @@ _better = inlined(lambda nearest, d, x, y: (d, x, y) if d < nearest[0] else near
 
 
 @kernel
-def _edges(p, q, r, s, k, limit, nearest):
+def _measure_edges(p, q, r, s, k, limit, nearest):
     """Measure an edge p, q from an edge r, s; return (unsure, nearest), updated.
 
     `nearest` is (distance times 2**k, point of the first triangle, point of the second) of the
@@ -260,7 +261,7 @@ def _edges(p, q, r, s, k, limit, nearest):
     f = floats.power_of_two(k)
     u, v, w = scaled(minus(q, p), f), scaled(minus(s, r), f), scaled(minus(p, r), f)
     unsure = False
-    if not _surely_apart(w, u, v):
+    if not _surely_off_segments(w, u, v):
         inside, unsure, d, x, y = _between_edges(p, q, r, s, k)
         if inside:
             nearest = _better(nearest, d, point_on(p, q, x), point_on(r, s, y))
@@ -285,7 +286,7 @@ def _over_face(point, face, k):
     """
     stay_outlined()
     a, b, c = face
-    n, sizes = feature_distances.double_area(a, b, c, k)
+    n, sizes = feature_distances.face_normal(a, b, c, k)
     flat, unsure = _doubtful(n, sizes)
     if flat:
         return False, unsure, INF, point
@@ -360,7 +361,7 @@ def triangle_distance(a, b):
             d = minus(moved_along(w, u, s), scaled(v, t))
             # Between edges that are almost parallel, squares are off by less than FILTER_ERROR.
             if dot(d, d) <= limit + FILTER_ERROR:
-                unsure, nearest = _edges(a[i], a[i1], b[j], b[j1], k, limit, nearest)
+                unsure, nearest = _measure_edges(a[i], a[i1], b[j], b[j1], k, limit, nearest)
                 doubt = doubt or unsure
     for side in range(2):
         face, points = (a, b) if side == 0 else (b, a)
@@ -382,7 +383,7 @@ def triangle_distance(a, b):
     d, x, y = nearest
     sure, low, high = True, d, d
     if unlike:
-        # Products may have underflowed. The distance is at most about that of `nearest_features`.
+        # Products may have underflowed. `limit` is above the square of the distance.
         sure, low, high = False, 0.0, sqrt(limit)
     elif d < NEAREST or (d < NEAREST_FLAT and doubt):
         # Wrong decisions change d by far less than these margins.

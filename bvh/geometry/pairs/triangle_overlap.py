@@ -39,10 +39,10 @@ def triangles_touch(a0, a1, a2, b0, b1, b2):
     if common_axis(a, b) >= 0:
         return _touch_across(a, b)
     s = _filtered_sides(b, a)
-    if _all_beside(s):
+    if _on_one_side(s):
         return False
     t = _filtered_sides(a, b)
-    if _all_beside(t):
+    if _on_one_side(t):
         return False
     return _decide(a, b, s, t)
 
@@ -58,8 +58,8 @@ def _filtered_sides(b, a):
     )
 
 
-# Whether all corners of a triangle are on one side of a plane, and none in it, by its sides.
-_all_beside = inlined(lambda s: s[0] != 0 and s[0] == s[1] and s[0] == s[2])
+# Whether all corners of a triangle are on one side of a plane, and none in it, by their sides s.
+_on_one_side = inlined(lambda s: s[0] != 0 and s[0] == s[1] and s[0] == s[2])
 
 
 @inlined
@@ -96,8 +96,8 @@ def _apex(s):
 
 
 @inlined
-def parts(v, x, y, p, q):
-    """Return whether the line of v and x surely parts y from both p and q, all points in 2D."""
+def line_separates(v, x, y, p, q):
+    """Return whether the line of v and x surely separates y from both p and q, all in 2D."""
     side = filtered_turn(v, x, y)
     return side != 0 and side == -filtered_turn(v, x, p) and side == -filtered_turn(v, x, q)
 
@@ -120,12 +120,12 @@ def _surely_apart(a, b):
     c, d, e = drop_axis(a[0], axis), drop_axis(a[1], axis), drop_axis(a[2], axis)
     p, q, r = drop_axis(b[0], axis), drop_axis(b[1], axis), drop_axis(b[2], axis)
     return (
-        (parts(c, d, e, p, q) and parts(c, d, e, q, r))
-        or (parts(d, e, c, p, q) and parts(d, e, c, q, r))
-        or (parts(e, c, d, p, q) and parts(e, c, d, q, r))
-        or (parts(p, q, r, c, d) and parts(p, q, r, d, e))
-        or (parts(q, r, p, c, d) and parts(q, r, p, d, e))
-        or (parts(r, p, q, c, d) and parts(r, p, q, d, e))
+        (line_separates(c, d, e, p, q) and line_separates(c, d, e, q, r))
+        or (line_separates(d, e, c, p, q) and line_separates(d, e, c, q, r))
+        or (line_separates(e, c, d, p, q) and line_separates(e, c, d, q, r))
+        or (line_separates(p, q, r, c, d) and line_separates(p, q, r, d, e))
+        or (line_separates(q, r, p, c, d) and line_separates(q, r, p, d, e))
+        or (line_separates(r, p, q, c, d) and line_separates(r, p, q, d, e))
     )
 
 
@@ -140,10 +140,10 @@ def _decide(a, b, s, t):
     if _surely_apart(a, b):
         return False
     s = _sides(b, a, s)
-    if _all_beside(s):
+    if _on_one_side(s):
         return False
     t = _sides(a, b, t)
-    if _all_beside(t):
+    if _on_one_side(t):
         return False
     if (s[0] == 0 and s[1] == 0 and s[2] == 0) or (t[0] == 0 and t[1] == 0 and t[2] == 0):
         return touch_flat(a, b)
@@ -152,7 +152,7 @@ def _decide(a, b, s, t):
 
 @kernel
 def _touch_across(a, b):
-    """Return whether two triangles touch that are in one plane across an axis, exactly."""
+    """Return, exactly, whether two triangles touch that are in one plane, normal to an axis."""
     stay_outlined()
     return not _surely_apart(a, b) and touch_flat(a, b)
 
@@ -190,7 +190,7 @@ def spread_axis(t):
 
 @kernel
 def touch_flat(a, b):
-    """Return whether triangles touch that are in one plane or one of which has no area, exactly."""
+    """Return, exactly, whether triangles touch: both in one plane, or at least one without area."""
     stay_outlined()
     i, j = spread_axis(a), spread_axis(b)
     if i >= 0 and j >= 0:

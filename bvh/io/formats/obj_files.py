@@ -23,6 +23,8 @@ from bvh.runtime.caller_warnings import warn_caller
 WIDTHS = {b"v": (3, 8), b"vt": (1, 3), b"vn": (3, 3)}
 # How many of these are used.
 SIZES = {b"v": 3, b"vt": 2, b"vn": 3}
+# An index that no row has.
+UNKNOWN = np.iinfo(np.int32).max
 # Lines of elements other than polygons.
 OTHERS = {b"l", b"p", b"curv", b"curv2", b"surf", b"fo", b"call", b"csh"}
 # Lines without meaning for polygons, or about the elements above.
@@ -215,7 +217,9 @@ def _read_faces(
         # whole file has been read.
         rows = np.where(ids < 0, count + ids, ids - 1)
         bad = has & ((ids == 0) | (rows < 0) | (rows >= MAX_PRIMITIVES))
-        if bad.any():
+        if k > 0:
+            rows[bad] = UNKNOWN
+        elif bad.any():
             first = int(bad.argmax())
             what = f"{ids[first]} is no index of {word.decode()}: {count[first]} are before"
             raise _BadLine(b"f", before + int(line_of[first]), what)
@@ -265,8 +269,14 @@ def _mesh_of(state: _State, resolver: Any) -> FileMesh:
     for k, (word, rows) in enumerate(zip(SIZES, (points, uv, normals), strict=True)):
         given = [corners[:, k] for corners in state.corners]
         column = np.concatenate([np.empty(0, np.int32), *given])
-        if column.max(initial=-1) >= len(rows):
-            bad = int((column >= len(rows)).argmax())
+        beyond = column >= len(rows)
+        if k > 0 and beyond.any():
+            # Faces do not depend on these.
+            column[beyond] = -1
+            what = f"{np.count_nonzero(beyond)} corners of an OBJ file have wrong indices"
+            warn_caller(f"{what} of {word.decode()}, which are ignored")
+        elif beyond.any():
+            bad = int(beyond.argmax())
             what = f"{column[bad] + 1} is no index of {word.decode()}: the file has {len(rows)}"
             raise _BadLine(b"f", int(np.searchsorted(offsets, bad, "right")) - 1, what)
         columns.append(column)

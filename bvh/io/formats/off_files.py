@@ -13,7 +13,7 @@ from bvh.io.formats.text_lines import line_number, shown, table, with_newlines
 from bvh.runtime.caller_warnings import warn_caller
 
 # Texture coordinates, colours and normals, which are ignored, follow the coordinates.
-KEYWORD = re.compile(rb"\s*((?:ST)?C?N?)(4?)(n?)OFF(\s+BINARY\b)?(?=\s)")
+KEYWORD = re.compile(rb"\s*((?:ST)?C?N?)(4?)(n?)OFF(\s+BINARY\b)?(?=[\s\d])")
 
 
 def read_off(data: bytes, resolver: Any) -> FileMesh:

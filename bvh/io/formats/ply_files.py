@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bvh.io.formats.file_meshes import FileMesh, OfCorners, Part
 from bvh.io.formats.text_lines import table, with_newlines
+from bvh.runtime.caller_warnings import warn_caller
 
 Ints = NDArray[np.int64]
 
@@ -32,6 +33,8 @@ TYPES = {
     "uint64": "u8", "float16": "f2",
 }  # fmt: skip
 ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": ""}
+# Words that begin lines of a header.
+KEYWORDS = "comment", "obj_info", "format", "element", "property"
 # A header is a few lines; what is longer is no header.
 LONGEST = 1 << 16
 
@@ -129,7 +132,7 @@ def header_of(data: bytes) -> PlyHeader:
     end = re.search(rb"[\r\n]end_header[ \t]*%b" % mark, start)
     if end is None:
         raise ValueError("its header has no line 'end_header'")
-    order, elements, comments = None, list[Element](), []
+    order, elements, comments, unknown = None, list[Element](), [], []
     for line in start[magic.end() : end.start()].decode("latin-1").splitlines():
         words = line.split()
         if not words:
@@ -147,10 +150,15 @@ def header_of(data: bytes) -> PlyHeader:
                 elements[-1].properties.append(Property(name, TYPES[kind], TYPES[length]))
             case ["property", kind, name] if elements and kind in TYPES:
                 elements[-1].properties.append(Property(name, TYPES[kind]))
+            case [word, *_] if not (elements or word in KEYWORDS):
+                # Some programs write comments without the keyword.
+                unknown.append(line.strip()[:60])
             case _:
                 raise ValueError(f"its header has a line {line.strip()[:60]!r}")
     if order is None:
         raise ValueError("its header has no format")
+    if unknown:
+        warn_caller(f"a line in the header of a PLY file is ignored: {unknown[0]!r}")
     return PlyHeader(order, elements, comments, end.end())
 
 
@@ -386,12 +394,18 @@ class _Words:
         return self.values(places, kind, None)
 
     def advance(self, element: Element, ends: Ints) -> None:
-        """Go past an element whose rows end at `ends`; raise if their lines end elsewhere."""
-        expected = self._begins[self._at + 1 : self._at + 1 + len(ends)]
+        """Go past an element whose rows end at `ends`; raise if their lines end elsewhere.
+
+        A number of words that follows the rows in all lines is ignored, with a warning.
+        """
+        more = self._begins[self._at + 1 : self._at + 1 + len(ends)] - ends
         self._at += len(ends)
-        if not np.array_equal(expected, ends):
-            row = int((expected != ends).argmax())
+        if more[0] < 0 or (more != more[0]).any():
+            row = int(((more < 0) | (more != more[0])).argmax())
             raise ValueError(f"{element.name} {row} and its line do not end together")
+        if more[0] > 0:
+            words = f"{more[0]} words at the end of all lines of {element.name}"
+            warn_caller(f"{words} of a PLY file are ignored: its header does not name them")
 
     def check_end(self) -> None:
         """Raise if the file has more lines behind the last element."""

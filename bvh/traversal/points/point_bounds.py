@@ -10,8 +10,8 @@ components of the vector to a box are off by u P each from the point, 1.74 u P i
 u of themselves from the operations: a box is at least as far as d (1 - 2**-21) - 1.8 u P. So one
 whose computed d**2 exceeds ((best + 2 u P) (1 + 2**-20))**2 contains nothing at `best` or nearer.
 
-Triangles. Their distance is bounded as in `point_triangle.between`: from above by any point of the
-triangle, from below by any direction. A component of p - v0 is off by u (P + B) from its operands
+Triangles. As in `point_triangle.distance_bounds`, any point of a triangle bounds its distance from
+above, any direction from below. A component of p - v0 is off by u (P + B) from its operands
 and by as much from the difference; p - v1 and p - v2 by 2 u B more from the edge and by u (P + 3 B)
 from the difference: u (3 P + 7 B). A product with a direction of length 1 adds 3 u, and bringing it
 to that length 4 u, of 1.8 (P + B): in sum less than 1.8 u (10 P + 14 B) < 26 u (P + B). The point

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF
-from bvh.geometry.point_triangle import between, nearest_on_triangle
+from bvh.geometry.point_triangle import distance_bounds, nearest_on_triangle
 from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, compress_order
@@ -290,7 +290,7 @@ def measure(primitives, scratch, count, p, so_far):
     if count > 1:
         # Bound in doubles first: those surely beyond another need no exact distance.
         for i in range(count):
-            low, high = between(p, *corners(primitives, np.int64(simd.peek(names, i))))
+            low, high = distance_bounds(p, *corners(primitives, np.int64(simd.peek(names, i))))
             simd.poke(lows, i, low)
             limit = min(limit, high)
     else:
@@ -387,7 +387,7 @@ def insert_group(primitives, ids, base, at, bits, p, rows):
             continue
         name = base | np.int64(prim)
         face = corners(primitives, name)
-        if not between(p, *face)[0] > simd.peek(rows.distance, rows.k - 1):
+        if not distance_bounds(p, *face)[0] > simd.peek(rows.distance, rows.k - 1):
             insert_nearer(rows, nearest_on_triangle(p, *face)[0], name)
 
 

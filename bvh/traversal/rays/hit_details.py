@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry import triangles
 from bvh.geometry.arithmetic.floats import DD_ERROR, high, round_quotient, two_sum
-from bvh.geometry.transforms import exact_dot, rounded_dot, rounded_soon
+from bvh.geometry.transforms import exact_dot, rounded_dot, rounded_quickly
 from bvh.geometry.triangles import details_at_edge, exact_details, scaled_ray
 from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
@@ -371,7 +371,7 @@ def _world_vertex(rows, vertex, lanes):
 @inlined
 def _coordinate(rows, vertex, axis, lanes):
     """Return world coordinate `axis` of vertex 0, 1 or 2, correctly rounded in the bits `lanes`."""
-    decided, x = rounded_soon(_row_of_map(rows, axis), _three_rows(rows, 3 * vertex))
+    decided, x = rounded_quickly(_row_of_map(rows, axis), _three_rows(rows, 3 * vertex))
     if lanes & ~np.int64(simd.mask_bits(decided)) != 0:
         x = _coordinate_of_few(rows, vertex, axis, lanes)
     return x
