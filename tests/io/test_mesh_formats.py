@@ -71,9 +71,33 @@ def test_polygons_of_ply(form: str, tmp_path: Path) -> None:
         (data.replace(b"float x", b"float a"), "its vertices have no x"),
         (data.replace(b"end_header", b"end_head"), "its header has no line 'end_header'"),
         (data.replace(b"float x", b"real x"), "its header has a line 'property real x'"),
+        (data.replace(b"element face", b"by me\nelement face"), "its header has a line 'by me'"),
     ):
         with pytest.raises(ValueError, match=rf"cannot read .*a\.ply as a mesh: .*({message})"):
             bvh.BVH.from_file(written(path, content))
+
+
+def test_headers_that_do_not_tell_all(tmp_path: Path) -> None:
+    """A comment without its keyword, and words in all lines that no property is for."""
+    data = ply("ascii", MIXED)
+    path = written(tmp_path / "a.ply", data.replace(b"1.0\n", b"1.0\nCreated by Blender\n", 1))
+    with pytest.warns(bvh.BVHWarning, match="header of a PLY file is ignored: 'Created by B"):
+        faces = bvh.BVH.from_file(path).faces
+    head, end, rows = data.partition(b"end_header\n")
+    lines = rows.splitlines()
+    more = [line + (b" 9 1 1" if k >= len(SIX) else b"") for k, line in enumerate(lines)]
+    written(path, head + end + b"\n".join(more) + b"\n")
+    with pytest.warns(bvh.BVHWarning, match="3 words at the end of all lines of face"):
+        assert np.array_equal(bvh.BVH.from_file(path).faces, faces)
+    more[-1] += b" 1"
+    with pytest.raises(ValueError, match=f"face {len(MIXED) - 1} and its line do not end together"):
+        bvh.BVH.from_file(written(path, head + end + b"\n".join(more) + b"\n"))
+
+
+def test_off_without_a_space(tmp_path: Path) -> None:
+    """The counts may follow the keyword at once, behind empty lines and spaces."""
+    text = " \t \n   OFF3 1 0 # nothing\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n"
+    assert bvh.BVH.from_file(written(tmp_path / "a.off", text)).faces.tolist() == [[0, 1, 2]]
 
 
 def test_clouds(tmp_path: Path) -> None:

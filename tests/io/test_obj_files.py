@@ -30,8 +30,6 @@ def test_negative_indices(piece: int, tmp_path: Path, monkeypatch: pytest.Monkey
         ("f 0 1 2", "line 5: 0 is no index of v: 3 are before"),
         ("f 1 2 4", "line 5: 4 is no index of v: the file has 3"),
         ("f 1 2 -4", "line 5: -4 is no index of v: 3 are before"),
-        ("f 1/1 2/1 3/1", "line 5: 1 is no index of vt: the file has 0"),
-        ("f 1//0 2//1 3//1", "line 5: 0 is no index of vn"),
         ("f 1 2 99999999999", "line 5: 99999999999 is no index of v"),
         ("f 1 2 3.5", "line 5: '1 2 3.5' are not numbers"),
         ("f 1 2 3/1/1/1", "line 5: '3/1/1/1' is no corner of a face"),
@@ -51,6 +49,27 @@ def test_bad_lines_of_obj(text: str, message: str, tmp_path: Path) -> None:
     for read in (bvh.BVH.from_file, bvh.load_scene):
         with pytest.raises(ValueError, match=rf"cannot read .*a\.obj as a \w+: {message}"):
             read(path)
+
+
+@pytest.mark.parametrize(
+    "face", ["f 1/1 2/1 3/1", "f 1//0 2//1 3//1", "f 1/9/-9 2/99999999999/1 3/1/1"]
+)
+def test_wrong_indices_of_normals_are_ignored(face: str, tmp_path: Path) -> None:
+    """Programs that drop normals leave their indices behind; the face is as it was."""
+    path = written(tmp_path / "a.obj", f"{FACE}{face}\n")
+    with pytest.warns(bvh.BVHWarning, match="corners of an OBJ file have wrong indices of v[tn]"):
+        tree = bvh.BVH.from_file(path)
+    assert tree.faces.tolist() == [[0, 1, 2]]
+    with pytest.warns(bvh.BVHWarning, match="wrong indices"):
+        assert bvh.load_scene(path).closest_hit([0.2, 0.2, 5.0], DOWN).t == 5.0
+
+
+def test_normals_beside_a_wrong_index_stay(tmp_path: Path) -> None:
+    """Only the corner that has a wrong index has no texture coordinates."""
+    text = f"{FACE}vt 0 0\nvt 1 0\nf 1/1 2/2 3/7\nf 1/1 2/2 3/1\n"
+    with pytest.warns(bvh.BVHWarning, match="1 corners of an OBJ file have wrong indices of vt"):
+        scene = bvh.load_scene(written(tmp_path / "a.obj", text))
+    assert scene[0].child.faces.shape == (2, 3)
 
 
 @pytest.mark.parametrize(

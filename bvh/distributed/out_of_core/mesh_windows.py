@@ -9,8 +9,8 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.io.formats.ply_files import CORNERS as PLY_FACES
-from bvh.io.formats.ply_files import LONGEST, Element, header_of
+from bvh.io.formats.ply_headers import CORNERS as PLY_FACES
+from bvh.io.formats.ply_headers import LONGEST, Element, header_of
 from bvh.io.formats.stl_files import HEADER as STL_HEADER
 from bvh.io.formats.stl_files import ROW as STL_ROW
 from bvh.io.formats.stl_files import START as STL_START

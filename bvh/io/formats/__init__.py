@@ -8,6 +8,7 @@ Each file imports only from those above it.
 | `file_meshes.py` | Polygons that were read from a file, in its order, and their parts as meshes of trimesh |
 | `obj_files.py` | OBJ files: faces and vertices in the order of the file, parts by objects and groups |
 | `off_files.py` | OFF files: vertices and faces in their order, whatever is behind them in their lines |
+| `ply_headers.py` | Headers of PLY files: the elements, and the types of their properties |
 | `ply_files.py` | PLY files: text or binary, with polygons of any lengths and lists of any types, in their order |
 | `stl_files.py` | STL files: binary ones by their length, text by its facets, each solid a part |
 | `threemf_files.py` | 3MF files: objects of other models in them, as the production extension has them |

@@ -6,7 +6,6 @@ trimesh takes all lists of a binary file to be as long as the first, and sorts t
 import contextlib
 import importlib
 import io
-import re
 import struct
 from typing import Any, NamedTuple, NoReturn
 
@@ -14,54 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.io.formats.file_meshes import FileMesh, OfCorners, Part
+from bvh.io.formats.ply_headers import CORNERS, Element, PlyHeader, header_of
 from bvh.io.formats.text_lines import table, with_newlines
 from bvh.runtime.caller_warnings import warn_caller
 
 Ints = NDArray[np.int64]
 
-# Names of the corners of faces, and of texture coordinates of vertices.
-CORNERS = ("vertex_indices", "vertex_index")
+# Names of texture coordinates of vertices.
 COORDINATES = ("texture_u", "texture_v"), ("u", "v"), ("s", "t")
 # Formats of `struct` by types of numpy, for lengths of lists.
 CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"}
-
-# Types of numpy by those of headers, and byte orders by formats.
-TYPES = {
-    "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2",
-    "ushort": "u2", "uint16": "u2", "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4",
-    "float": "f4", "float32": "f4", "double": "f8", "float64": "f8", "int64": "i8",
-    "uint64": "u8", "float16": "f2",
-}  # fmt: skip
-ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": ""}
-# Words that begin lines of a header.
-KEYWORDS = "comment", "obj_info", "format", "element", "property"
-# A header is a few lines; what is longer is no header.
-LONGEST = 1 << 16
-
-
-class Property(NamedTuple):
-    """A property of an element: NumPy's type of values, and that of lengths, None for no list."""
-
-    name: str
-    kind: str
-    length: str | None = None
-
-
-class Element(NamedTuple):
-    """An element of a file, such as "vertex", with the number and the properties of its rows."""
-
-    name: str
-    rows: int
-    properties: list[Property]
-
-
-class PlyHeader(NamedTuple):
-    """A header: byte order, "<", ">" or "" for text; elements; comments; its size in bytes."""
-
-    order: str
-    elements: list[Element]
-    comments: list[str]
-    size: int
 
 
 class _List(NamedTuple):
@@ -119,47 +80,6 @@ def read_ply(data: bytes, resolver: Any) -> FileMesh:
         normals=_of_vertices(vertex, corners, ("nx", "ny", "nz")), vertex_colors=_colors(vertex),
         face_colors=None if strips else _colors(face),
     )  # fmt: skip
-
-
-def header_of(data: bytes) -> PlyHeader:
-    """Return the checked header of a file, of which `data` has the first LONGEST bytes at least."""
-    start = data[:LONGEST]
-    magic = re.match(rb"ply[ \t]*(\r\n|\n|\r)", start)
-    if magic is None:
-        raise ValueError("it does not begin with a line 'ply'")
-    # Lines of old files end with a carriage return alone.
-    mark = b"\r" if magic[1] == b"\r" else b"\r?\n"
-    end = re.search(rb"[\r\n]end_header[ \t]*%b" % mark, start)
-    if end is None:
-        raise ValueError("its header has no line 'end_header'")
-    order, elements, comments, unknown = None, list[Element](), [], []
-    for line in start[magic.end() : end.start()].decode("latin-1").splitlines():
-        words = line.split()
-        if not words:
-            continue
-        match words:
-            case ["comment" | "obj_info", *_]:
-                comments.append(line.strip())
-            case ["format", name, *_] if name in ORDERS:
-                order = ORDERS[name]
-            case ["element", name, count] if count.isdecimal() and len(count) < 40:
-                elements.append(Element(name, int(count), []))
-            case ["property", "list", length, kind, name] if (
-                elements and length in TYPES and kind in TYPES and "f" not in TYPES[length]
-            ):
-                elements[-1].properties.append(Property(name, TYPES[kind], TYPES[length]))
-            case ["property", kind, name] if elements and kind in TYPES:
-                elements[-1].properties.append(Property(name, TYPES[kind]))
-            case [word, *_] if not (elements or word in KEYWORDS):
-                # Some programs write comments without the keyword.
-                unknown.append(line.strip()[:60])
-            case _:
-                raise ValueError(f"its header has a line {line.strip()[:60]!r}")
-    if order is None:
-        raise ValueError("its header has no format")
-    if unknown:
-        warn_caller(f"a line in the header of a PLY file is ignored: {unknown[0]!r}")
-    return PlyHeader(order, elements, comments, end.end())
 
 
 def _indices(column: _List, count: int, what: str, least: int = 0) -> NDArray[np.int32]:
