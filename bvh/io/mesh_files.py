@@ -69,6 +69,8 @@ def read_file(
             raise ValueError(
                 "it is a raster: read its heights with rasterio, and call BVH.from_heightfield"
             )
+        if ending == ".binvox":
+            raise ValueError("it is a grid of voxels: trimesh reads it, and makes meshes of such")
         if ending in PACKED:
             raise ValueError("it is compressed: unpack it first, or make it an archive .zip")
         if ending == ".zip":

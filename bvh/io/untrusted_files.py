@@ -33,8 +33,8 @@ class Allowance:
         if given and not (given.isdecimal() and len(given) < 20 and int(given) <= MOST):
             raise ValueError(f"{LIMIT} must be a number of bytes up to {MOST}, got {given[:99]!r}")
         # The limit beyond SHARE times the size of the file, and the bytes that are left.
-        self._beyond = int(given) if given else USUAL
-        self._left = self._beyond + SHARE * os.path.getsize(path)
+        self._beyond = self._left = int(given) if given else USUAL
+        self.add(os.stat(path))
 
     def add(self, status: os.stat_result) -> None:
         """Allow more for another file, by its size on the disk: holes in it do not count."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import pytest
 import trimesh
 
 import bvh
-from bvh.io.untrusted_files import Allowance, NamedFiles
+from bvh.io.untrusted_files import Allowance, NamedFiles, TooLarge
 from tests.cases.hostile_meshes import FACE, LIMIT, NAMES, gltf, write_all, zipped
 from tests.children import answer, start
 
@@ -166,6 +167,18 @@ def test_files_that_are_named(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"cannot read .*a\.gltf as a mesh"):
             bvh.BVH.from_file(path)
     assert named.refused is None
+
+
+def test_holes_of_a_file_allow_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file is as large as what it takes on the disk."""
+    monkeypatch.setenv("BVH_MAX_UNPACKED", "1000")
+    path = tmp_path / "a.zip"
+    path.touch()
+    os.truncate(path, 1 << 30)
+    if path.stat().st_blocks > 1 << 16:
+        pytest.skip("this disk stores holes")
+    with pytest.raises(TooLarge, match="it would take over 1000 bytes"):
+        Allowance(str(path)).take(1 << 20, "it")
 
 
 def test_text_of_an_unknown_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,12 +37,14 @@ def test_refusals(tmp_path: Path) -> None:
     trimesh.PointCloud(np.eye(3)).export(cloud)
     (tmp_path / "bad.stl").write_bytes(b"solid")
     (tmp_path / "dem.tif").touch()
+    (tmp_path / "chair.binvox").touch()
     for path, kind, message in (
         (tmp_path / "no.stl", FileNotFoundError, "no such file"),
         (saved, ValueError, r"is a saved tree or scene: bvh\.load opens it"),
         (cloud, ValueError, r"holds no triangles \(PointCloud\)"),
         (tmp_path / "bad.stl", ValueError, r"bad\.stl"),
         (tmp_path / "dem.tif", ValueError, r"rasterio, and call BVH\.from_heightfield"),
+        (tmp_path / "chair.binvox", ValueError, "it is a grid of voxels"),
         (3, TypeError, "path must be a string or a path, got int"),
     ):
         with pytest.raises(kind, match=message):
