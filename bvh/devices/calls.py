@@ -52,7 +52,7 @@ class RayCall(Call):
     `owner` is a `DeviceObject`; `cull` and `edges` are as of `BVH.count_hits`.
     """
 
-    # What `Call` is constructed with; `SightCall` has its own.
+    # Passed to `Call`; `SightCall` has its own.
     arguments: ClassVar[dict[str, tuple[str, Any]]] = RAYS
     batch: ClassVar[Callable[..., Any]] = staticmethod(ray_batch)
 

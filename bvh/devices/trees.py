@@ -357,7 +357,7 @@ class DeviceScene(DeviceObject):
 
     def _current_target(self) -> Any:
         """Return the `Target` of the scene, after sending what has changed in the scene."""
-        # Read before the scene is: what changes meanwhile is sent next time.
+        # Read first, so that changes made meanwhile are sent by the next call.
         change_count, leaves = changes.count, self._leaves
         if leaves is not None and change_count == self._change_count:
             return self._target
