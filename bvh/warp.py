@@ -54,7 +54,7 @@ from bvh.devices.layout import STACK, Target
 from bvh.devices.stages import marks
 from bvh.devices.stages.chain import LARGE_STACK
 from bvh.devices.stages.decide import decide_function, measure_function
-from bvh.devices.stages.points import closest_function, nearest_function
+from bvh.devices.stages.points import point_decide_function, point_search_function
 from bvh.devices.stages.search import search_function
 from bvh.devices.stages.work import Columns, DeviceRays, RayQuery, Work
 from bvh.devices.trees import DeviceBVH, DeviceScene
@@ -234,7 +234,8 @@ def count_hits(
     return found
 
 
-_search_points, _decide_points = nearest_function(STACK), closest_function(nearest_on_triangle)
+_search_points = point_search_function(STACK)
+_decide_points = point_decide_function(nearest_on_triangle)
 
 
 @wp.func

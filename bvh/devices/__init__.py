@@ -8,14 +8,14 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `exact/` | Exact arithmetic of device kernels: bit for bit what `geometry` has for CPUs. |
+| `exact/` | Exact arithmetic of device kernels: bit for bit what `geometry` has for CPUs |
 | `exchange.py` | Arrays in and out of devices, in the library of the caller |
 | `layout.py` | The arrays of trees and scenes on a device, made from those for CPUs |
 | `stages/` | Rays and points in stages: float32 search, decisions, measures, exact sums |
 | `building.py` | Nodes: built over faces or over the leaves of a scene, and refitted |
 | `rebuilding.py` | Refits and rebuilds of trees whose vertices have moved on a device |
 | `instances.py` | Leaves of a scene: their maps, inverses and boxes, and the top over them |
-| `transfers.py` | What calls share; arrays of numpy in and out, in chunks, by memory that is kept |
+| `transfers.py` | Base class of calls; numpy arrays in and out, in chunks, through reused buffers |
 | `calls.py` | Queries of rays and points; the CPU answers what kernels leave open |
 | `sight_lines.py` | Lines of sight, which are rays between pairs of points |
 | `trees.py` | `DeviceBVH` and `DeviceScene`: a tree, or a scene, on a device, and its queries |

@@ -1,9 +1,10 @@
 """Nodes of a tree on a device: built over faces or over the leaves of a scene, and refitted.
 
-A build sorts these primitives along a Morton curve, joins neighbours where their codes differ least
-(Apetrei 2014, "Fast and simple agglomerative LBVH construction") and makes leaves of what has few.
-Boxes are fitted upward from leaves, by whichever thread comes second to a node, and are rounded
-outward. What is built is the top of a `Target`: its only tree, or that over the leaves of a scene.
+A build sorts the primitives, which are faces or leaves of a scene, along a Morton curve, joins
+neighbours where their codes differ least (Apetrei 2014, "Fast and simple agglomerative LBVH
+construction") and turns nodes with few primitives into leaves. Boxes are fitted upward from leaves,
+by whichever thread comes second to a node, and are rounded outward. The tree that is built is the
+top of a `Target`: its only tree, or the tree over the leaves of a scene.
 """
 
 from __future__ import annotations
@@ -15,22 +16,23 @@ import warp as wp
 
 from bvh.devices.exact import floats
 from bvh.devices.exact.floats import INF, ONE, OPTIONS, ZERO, f4, f8, i8
-from bvh.devices.exchange import seen_as
+from bvh.devices.exchange import view_as
 from bvh.devices.layout import Part, Target
-from bvh.devices.stages.moved import face_of
+from bvh.devices.stages.moved import vertices_of
 from bvh.tree.frame import local_frame
 
 wp.set_module_options(OPTIONS)
 
-# Primitives that a thread of `measure` takes.
+# Primitives that a thread of `find_box` takes.
 STRIDE = 64
-# The code of primitives without a box, sorted behind all others, which are below 2**60; and what is
-# added to gaps of different codes, so that they are above those of equal codes.
+# NO_CODE is the code of primitives without a box: above all others, which are below 2**60.
+# ABOVE_ROWS is added to gaps between different codes, so that they are above those of equal codes.
 NO_CODE, ABOVE_ROWS = i8(2**62), i8(2**32)
-# More than what rounding to float32 may lose of a coordinate: as a share, and at least.
+# Boxes are widened by OUTWARD of a coordinate plus LEAST_OUTWARD: more than rounding to float32 may
+# change it by, which is 2**-24 of it, or 2**-150.
 OUTWARD, LEAST_OUTWARD = f8(2.0**-22), f8(2.0**-100)
 HALF = f8(0.5)
-# Cells of Morton codes: 2**20 along each axis.
+# Cells of Morton codes: 2**20 along each axis, for local coordinates from -1 to 1.
 GRID, LAST_CELL = f8(2.0**19), i8(2**20 - 1)
 NO_NODE = -1
 
@@ -53,20 +55,20 @@ def box_of(target: Target, prim: int):
     if target.is_scene != 0:
         low, high = target.leaf_boxes[prim, 0], target.leaf_boxes[prim, 1]
         return low[0] <= high[0], low, high
-    a, b, c = face_of(target, prim)
+    a, b, c = vertices_of(target, prim)
     valid = wp.isfinite(a) and wp.isfinite(b) and wp.isfinite(c)
     return valid, wp.min(a, wp.min(b, c)), wp.max(a, wp.max(b, c))
 
 
 @wp.kernel
-def measure(
+def find_box(
     target: Target, in_leaf: wp.array(dtype=wp.int32), box: wp.array2d(dtype=wp.float64),
     counts: wp.array(dtype=wp.int32),
 ):  # fmt: skip
     """Find the `box` of all valid primitives in the tree, (2, 3): its lower and upper corner.
 
-    At first these are inf and -inf. `in_leaf` is 1 for primitives in the tree, else 0. `counts`,
-    at first 0, gets the number of valid primitives in the tree, and of those not in it.
+    At first the corners are inf and -inf. `in_leaf` is 1 for primitives in the tree, else 0.
+    `counts`, at first 0, gets the number of valid primitives in the tree, and of those not in it.
     """
     lower, upper = wp.vec3d(INF), wp.vec3d(-INF)
     count, others = int(0), int(0)
@@ -125,8 +127,8 @@ def join(
 
     Nodes with at most `most` rows become leaves. Node k divides its rows after row k. A thread
     starts at a row and goes upward: a range of rows left..right joins the neighbour across the
-    smaller gap, under one parent. `met`, NO_NODE at first, gets for each node the other end of the
-    child whose thread came first; that thread stops, and the second one goes on with the parent.
+    smaller gap, under one parent. `met`, NO_NODE at first, gets for each node the outer end of the
+    range of the child whose thread came first; that thread stops, and the second one goes on.
     """
     left, right, node = wp.tid(), wp.tid(), int(0)
     if target.is_scene == 0 and left == count - 1:
@@ -181,8 +183,8 @@ def fit_boxes(
 
     A thread starts at each child that is a leaf, on side 0 (left) or 1 of its node. `met`, 0 at
     first, counts the threads that have come to a node: only the second one goes on upward, as both
-    boxes are known then. `levels`, 0 at first, is the height of each node, `parents` are those of
-    `write_parents`, and `boxes` are `Target.boxes` as (nodes, 3, 4) numbers.
+    boxes are known then. `levels`, 0 at first, gets the height of each node, `parents` is that of
+    `write_parents`, and `boxes` is `Target.boxes` as (nodes, 3, 4) numbers.
     """
     node, side = wp.tid()
     first, count = target.children[node][2 * side], target.children[node][2 * side + 1]
@@ -193,7 +195,7 @@ def fit_boxes(
         valid, low, high = box_of(target, target.ids[j])
         if valid:
             lower, upper = wp.min(lower, low), wp.max(upper, high)
-    # The box in local coordinates, rounded outward; inf and -inf if no face is valid.
+    # The box in local coordinates, rounded outward; inf and -inf if no primitive is valid.
     near, far = wp.vec3(wp.inf), wp.vec3(-wp.inf)
     if lower[0] < INF:
         s, centre = floats.power_of_two(target.top.exponent), target.top.centre
@@ -224,9 +226,9 @@ def fit_boxes(
 
 @wp.kernel
 def write_areas(target: Target, areas: wp.array(dtype=wp.float64)):
-    """Write areas[2 * node + side]: half the area of the box of a child, as SAH costs weigh it.
+    """Write to areas[2 * node + side], 0 at first, the weight of a child in the SAH cost.
 
-    That of a leaf is multiplied by the number of its primitives.
+    It is half the area of its box, times the number of primitives of a leaf; 0 for empty boxes.
     """
     node, side = wp.tid()
     k, children = 2 * side, target.children[node]
@@ -257,12 +259,12 @@ def launch(kernel: Any, dim: Any, target: Any, *inputs: Any) -> None:
 def set_frame(target: Any, in_leaf: Any) -> tuple[int, int]:
     """Give the top of a target the frame and the box of its primitives as they are now.
 
-    Return the number of valid primitives in the tree, for which `in_leaf` (n,) is 1, and that of
-    valid ones which are not in it, for which `in_leaf` is 0.
+    Return (number of valid primitives in the tree, number of valid ones that are not in it).
+    `in_leaf` (n,) is 1 for primitives in the tree, else 0.
     """
     corners = np.repeat([[np.inf], [-np.inf]], 3, axis=1)
     box, counts = wp.array(corners, dtype=f8, device=in_leaf.device), full(target, 0, 2)
-    launch(measure, -(-len(in_leaf) // STRIDE), target, in_leaf, box, counts)
+    launch(find_box, -(-len(in_leaf) // STRIDE), target, in_leaf, box, counts)
     (lower, upper), (count, others) = box.numpy(), counts.numpy().tolist()
     top = copied(Part, target.top)
     top.is_empty = int(count == 0)
@@ -282,7 +284,7 @@ def build(target: Any, ids: Any, count: int, most: int) -> None:
     """Write the ids and children of a tree over primitives `ids`, of which `count` are valid.
 
     Leaves have up to `most` primitives. The target has room for all ids and for count - 1 nodes;
-    the marks of its triangles, if it is no scene, are 1.
+    unless it is a scene, the marks of its triangles are 1 on entry.
     """
     rows, top = len(ids), copied(Part, target.top)
     # The sort needs as much room again, in the second halves.
@@ -300,11 +302,11 @@ def build(target: Any, ids: Any, count: int, most: int) -> None:
 
 
 def fit(target: Any) -> None:
-    """Write the boxes of the nodes of a target's top, which come first in it, and its depth."""
+    """Write the depth of a target's top, and the boxes of its nodes, which precede all others."""
     top, depth = copied(Part, target.top), full(target, 0, 1)
     nodes = int(top.nodes)
     if nodes:
-        parents, boxes = full(target, NO_NODE, nodes), seen_as(target.boxes, f4, nodes, 3, 4)
+        parents, boxes = full(target, NO_NODE, nodes), view_as(target.boxes, f4, nodes, 3, 4)
         met, levels = full(target, 0, nodes), full(target, 0, nodes)
         launch(write_parents, (nodes, 2), target, parents)
         launch(fit_boxes, (nodes, 2), target, parents, met, levels, boxes, depth)
@@ -313,13 +315,13 @@ def fit(target: Any) -> None:
 
 
 def cost_of(target: Any) -> float:
-    """Return the SAH cost of a target's top: the nodes and primitives that a ray meets, expected.
+    """Return the SAH cost of a target's top, 0 if it is empty.
 
-    A ray through the box of the root is meant; 0 if the top is empty.
+    It is the expected number of nodes and primitives that a ray through the box of the root meets.
     """
     nodes = int(target.top.nodes)
     sides = np.maximum(np.subtract(target.top.upper, target.top.lower), 0.0)
-    # Half the area of its box.
+    # Half the area of the box of the root.
     whole = float(sides @ np.roll(sides, 1))
     if not nodes or not whole:
         return float(not target.top.is_empty)

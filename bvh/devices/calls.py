@@ -10,7 +10,7 @@ import warp as wp
 from numpy.typing import NDArray
 
 from bvh.devices.exact.floats import INF, ONE, OPTIONS, ZERO
-from bvh.devices.exchange import given, on_host, one_number
+from bvh.devices.exchange import on_host, one_number, to_library
 from bvh.devices.stages import marks
 from bvh.devices.stages.work import Columns, DeviceRays, RayQuery
 from bvh.devices.transfers import Call, Kinds
@@ -52,7 +52,7 @@ class RayCall(Call):
     `owner` is a `DeviceObject`; `cull` and `edges` are as of `BVH.count_hits`.
     """
 
-    # As of `Call`.
+    # Passed to `Call`; `SightCall` has its own.
     arguments: ClassVar[dict[str, tuple[str, Any]]] = RAYS
     batch: ClassVar[Callable[..., Any]] = staticmethod(ray_batch)
 
@@ -61,12 +61,12 @@ class RayCall(Call):
     ) -> None:
         self.cull, self.edges, self.query = cull, edges, RayQuery()
         self.query.cull, self.query.once = cull_code(cull), int(edge_rule(edges))
-        self.names = SCENE_HITS if owner.is_scene else HITS
+        self.kinds = SCENE_HITS if owner.is_scene else HITS
         super().__init__(owner, self.arguments, rays, self.batch)
 
     def closest(self) -> Hits:
         """Return the closest hits."""
-        return self._located(Hits, self._answers(marks.CLOSEST, self.names))
+        return self._located(Hits, self._answers(marks.CLOSEST, self.kinds))
 
     def any(self) -> Any:
         """Return whether each ray hits anything."""
@@ -83,11 +83,11 @@ class RayCall(Call):
         counts = np.ravel(on_host(self.counts()))
         counts = counts if self.limit is None else np.minimum(counts, self.limit)
         offsets = np.r_[0, np.cumsum(counts)]
-        # The counts have added undecided rays, and left the size of their last chunk as `count`.
+        # Counting has added its undecided rays, and has set `count` to the size of its last chunk.
         self.owner.undecided, self.count = 0, len(counts)
-        columns = self.columns(self.names, lambda part: self._lists(part, offsets), offsets)
-        shared = wp.array(offsets, dtype=wp.int64, device=self.device)
-        columns["offsets"] = given(shared, (len(offsets),), self.like)
+        columns = self.columns(self.kinds, lambda part: self._lists(part, offsets), offsets)
+        on_device = wp.array(offsets, dtype=wp.int64, device=self.device)
+        columns["offsets"] = to_library(on_device, (len(offsets),), self.like)
         return self._located(AllHits, columns | {"shape": self.shape})
 
     def _located(self, kind: type[Answer], columns: dict[str, Any]) -> Answer:
@@ -107,7 +107,7 @@ class RayCall(Call):
         """
         begins = offsets[part.start : part.stop + 1] - offsets[part.start]
         # Hits at the same t are sorted by leaf, so lists have this column even in a single tree.
-        result = self.empty(self.names | {"leaf": wp.int32}, int(begins[-1]))
+        result = self.empty(self.kinds | {"leaf": wp.int32}, int(begins[-1]))
         result.offsets = wp.array(begins, dtype=wp.int64, device=self.device)
         return self._traced(marks.LIST, result, begins)
 
@@ -128,7 +128,7 @@ class RayCall(Call):
         """Return the CPU's answers, by column, for the rays with indices `undecided`."""
         names = ("origins", "directions", "t_min", "t_max")
         rays: dict[str, Any] = {name: self.selected(name, undecided) for name in names}
-        # Without a mask, if all bits are set, a query is faster.
+        # A mask with all bits set is left out: a query without one is faster.
         bits = self.selected("mask", undecided).view(np.uint32)
         rays |= {"mask": None if (bits == ALL_BITS).all() else bits, "cull": self.cull}
         if goal == marks.COUNT:
@@ -139,7 +139,7 @@ class RayCall(Call):
             hits = self.host.all_hits(**rays, max_hits=self.limit, edges=self.edges)
         else:
             hits = self.host.closest_hit(**rays)
-        return {name: getattr(hits, name) for name in self.names}
+        return {name: getattr(hits, name) for name in self.kinds}
 
 
 # A direction close to an axis, in general position: components along it and the next two axes.
@@ -147,7 +147,7 @@ AHEAD, ACROSS, ASLANT = (wp.float64(x) for x in ASIDE)
 
 
 @wp.kernel
-def point_out(
+def write_ways_out(
     lower: wp.vec3d, upper: wp.vec3d, points: wp.array(dtype=wp.vec3d),
     directions: wp.array(dtype=wp.vec3d),
 ):  # fmt: skip
@@ -173,10 +173,10 @@ def point_out(
 def note_inside(
     turn: int, found: Columns, directions: wp.array(dtype=wp.vec3d), inside: wp.array(dtype=wp.bool)
 ):  # fmt: skip
-    """Write to `inside` which points are inside: at turn 0 those whose rays hit an odd number.
+    """Write to `inside` which points are inside: at turn 0, by the parity of `found.counts`.
 
-    Later turns add points on a face, whose rays hit anything, as found.truth says, and rotate the
-    components of `directions` for the next turn.
+    Later turns add points on a face: their rays, of length 0, hit it, as `found.truth` tells. They
+    also rotate the components of `directions` for the next turn.
     """
     i = wp.tid()
     if turn == 0:
@@ -206,8 +206,8 @@ class PointCall(Call):
         self.mask, bits = mask, one_mask(mask)
 
         def batch(points: Any, limits: Any, _: Any) -> Any:
-            batch = point_batch(points, limits)
-            return (batch.points, batch.limits, np.array([bits], np.int32)), batch.shape
+            checked = point_batch(points, limits)
+            return (checked.points, checked.limits, np.array([bits], np.int32)), checked.shape
 
         super().__init__(owner, POINTS, (points, limits, mask), batch)
 
@@ -250,24 +250,24 @@ class PointCall(Call):
     def _inside(self, surface: bool) -> Any:
         """Return a `Columns` with `truth`: whether points are inside or, with `surface`, on it."""
         result, rays, query = self.empty(TRUTH, self.count), DeviceRays(), RayQuery()
-        undecided, turns = np.empty(0, np.int32), Columns()
-        turns.counts = wp.empty(self.count, dtype=wp.int64, device=self.device)
-        turns.truth = wp.empty(self.count, dtype=wp.bool, device=self.device)
+        undecided, found = np.empty(0, np.int32), Columns()
+        found.counts = wp.empty(self.count, dtype=wp.int64, device=self.device)
+        found.truth = wp.empty(self.count, dtype=wp.bool, device=self.device)
         # The box of the mesh in the world, from local coordinates.
         tree = self.target.top
         box = np.array([tree.lower, tree.upper]) * 2.0**-tree.exponent + tree.centre
         corners = (wp.vec3d(*row) for row in box)
         rays.origins, rays.mask = self.rays.origins, self.rays.mask
         rays.directions = wp.empty(self.count, dtype=wp.vec3d, device=self.device)
-        self.launch(point_out, *corners, rays.origins, rays.directions)
-        # At turn 0 parity; in later ones rays with t = 0 alone, which hit faces that a point is on.
-        # Such a ray misses a face that it is parallel to, but no face is parallel to three rays.
+        self.launch(write_ways_out, *corners, rays.origins, rays.directions)
+        # At turn 0 crossings are counted. At later turns rays have t = 0 alone, so that they hit a
+        # face that their point is on, unless they are parallel to it, which not all three can be.
         for turn in range(4 if surface else 1):
             limits = (0.0, 0.0) if turn else (SMALLEST, np.inf)
             rays.t_min, rays.t_max = (one_number(t, wp.float64, self.device.alias) for t in limits)
             query.goal, query.once = (marks.ANY, 0) if turn else (marks.COUNT, 1)
-            undecided = np.union1d(undecided, self.trace(turns, rays, query))
-            self.launch(note_inside, turn, turns, rays.directions, result.truth)
+            undecided = np.union1d(undecided, self.trace(found, rays, query))
+            self.launch(note_inside, turn, found, rays.directions, result.truth)
 
         def by_cpu() -> dict[str, Any]:
             target = point_target(self.host, "contains", self.mask)

@@ -15,7 +15,7 @@ HALF = wp.float64(0.5)
 
 
 @wp.kernel
-def _fill(
+def _write_rays(
     ratio: wp.float64, centre: wp.vec2d, step_x: wp.vec3d, step_y: wp.vec3d,
     start: wp.vec3d, rays: wp.array2d(dtype=wp.vec3d),
 ):  # fmt: skip
@@ -38,12 +38,12 @@ def camera_rays(camera: Any, device: Any) -> tuple[Any, Any]:
     """
     there = device_of(device)
     shape = camera.height, camera.width
-    moved = wp.empty(shape, dtype=wp.vec3d, device=there)
-    start, same = camera.forward, camera.eye
+    varying = wp.empty(shape, dtype=wp.vec3d, device=there)
+    start, constant = camera.forward, camera.eye
     if not camera.perspective:
-        start, same = same, start
+        start, constant = constant, start
     vectors = (wp.vec3d(*v) for v in (camera.step_x, camera.step_y, start))
-    inputs = [camera.pixel_ratio, wp.vec2d(*camera.centre), *vectors, moved]
-    wp.launch(_fill, shape, inputs=inputs, device=there)
-    others = wp.array([same], dtype=wp.vec3d, device=there)
-    return (others, moved) if camera.perspective else (moved, others)
+    inputs = [camera.pixel_ratio, wp.vec2d(*camera.centre), *vectors, varying]
+    wp.launch(_write_rays, shape, inputs=inputs, device=there)
+    shared = wp.array([constant], dtype=wp.vec3d, device=there)
+    return (shared, varying) if camera.perspective else (varying, shared)

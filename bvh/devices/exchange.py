@@ -24,8 +24,8 @@ def is_on_device(value: object) -> bool:
     return isinstance(value, wp.array) or is_other(value)
 
 
-def library_of(*values: object) -> Any:
-    """Return the first argument that is on a device, in whose library answers are; else None."""
+def first_on_device(*values: object) -> Any:
+    """Return the first argument that is on a device, else None; answers are in its library."""
     return next((value for value in values if is_on_device(value)), None)
 
 
@@ -48,7 +48,7 @@ def stream_of(like: Any, device: Any) -> Iterator[None]:
 
 @functools.cache
 def numpy_type(dtype: Any) -> tuple[Any, tuple[int, ...]]:
-    """Return (numpy's type of the scalars, shape of an item) of Warp's `dtype`: () for numbers."""
+    """Return (numpy's type of the scalars, shape of an item) of Warp's `dtype`; () for a number."""
     scalar = getattr(dtype, "_wp_scalar_type_", dtype)
     return wp.dtype_to_numpy(scalar), tuple(getattr(dtype, "_shape_", ()))
 
@@ -78,11 +78,11 @@ def read(name: str, value: Any, device: Any, dtype: Any) -> tuple[Any, tuple[int
     shape = (*array.shape, *getattr(array.dtype, "_shape_", ()))
     leading, size = _leading(name, shape, item), int(np.prod(shape))
     source, scalar = (getattr(t, "_wp_scalar_type_", t) for t in (array.dtype, dtype))
-    flat = seen_as(array, source, size)
+    flat = view_as(array, source, size)
     if source != scalar:
         flat = wp.empty(size, dtype=scalar, device=device)
-        wp.utils.array_cast(seen_as(array, source, size), flat)
-    return seen_as(flat, dtype, int(np.prod(leading))), leading
+        wp.utils.array_cast(view_as(array, source, size), flat)
+    return view_as(flat, dtype, int(np.prod(leading))), leading
 
 
 @functools.lru_cache(maxsize=64)
@@ -91,7 +91,7 @@ def one_number(value: float, dtype: Any, device: str) -> Any:
     return wp.array([value], dtype=dtype, device=device)
 
 
-def seen_as(array: Any, dtype: Any, *shape: int) -> Any:
+def view_as(array: Any, dtype: Any, *shape: int) -> Any:
     """Return an array of another type and shape on the memory of an array of Warp."""
     view = wp.array(ptr=array.ptr, dtype=dtype, shape=shape, device=array.device, copy=False)
     # A view of memory must keep its owner alive.
@@ -112,7 +112,7 @@ def _imported(name: str, value: Any) -> Any:
 
 
 def _leading(name: str, shape: tuple[int, ...], item: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of the argument `name` without its last axis if items are vectors.
+    """Return the leading shape of the argument `name`: `shape`, for vectors without the last axis.
 
     `item` is the shape of an item: () for numbers. A ValueError names an argument whose last axis
     is not as long as vectors are.
@@ -122,11 +122,11 @@ def _leading(name: str, shape: tuple[int, ...], item: tuple[int, ...]) -> tuple[
     return tuple(shape[:-1] if item else shape)
 
 
-def given(array: Any, shape: tuple[int, ...], like: Any) -> Any:
+def to_library(array: Any, shape: tuple[int, ...], like: Any) -> Any:
     """Return an answer, a flat array of Warp, with leading shape `shape`, in the library of `like`.
 
-    Vectors become rows in other libraries than Warp. For `like` None it is an array of numpy, or a
-    number if the shape is ().
+    Vectors become rows in other libraries than Warp. For `like` None the answer becomes an array of
+    numpy, or a number if the shape is ().
     """
     # Warp has no arrays without axes.
     if isinstance(like, wp.array):
@@ -137,7 +137,7 @@ def given(array: Any, shape: tuple[int, ...], like: Any) -> Any:
         rows: NDArray[Any] = array.numpy().reshape(shape)
         return rows if shape else rows[()].item()
     if item:
-        array = seen_as(array, wp.float64, int(np.prod(shape)))
+        array = view_as(array, wp.float64, int(np.prod(shape)))
     if _torch(like) is not None:
         return wp.to_torch(array, requires_grad=False).reshape(shape)
     if hasattr(like, "__array_namespace__"):

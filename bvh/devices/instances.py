@@ -1,10 +1,10 @@
 """Leaves of a scene on a device: their maps, inverses and boxes, and the top, a tree over boxes.
 
-When instances move, only their maps are sent; kernels do the rest. The top first has the nodes of
-the CPU's TLAS; whenever instances have moved, it is built anew (see `building`).
+When instances move, only their maps are sent; kernels do the rest. At first the top has the nodes
+of the CPU's TLAS; whenever instances have moved, it is built anew (see `building`).
 
-The world box of a leaf is that of a few boxes around its tree, moved (see `tree.world_bounds`: the
-padding derived there holds here, where products are rounded, not fused, and sums are not).
+The world box of a leaf is that of a few boxes around its tree, moved. The padding that
+`tree.world_bounds` derives holds: three products and two sums lose no more than three fused steps.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _inverse_row(a: wp.vec3d, b: wp.vec3d, c: wp.vec3d, t: wp.vec3d):
     det, det_size = floats.sized_dot(n, sizes, p)
     value, size = floats.sized_dot(n, sizes, s)
     row, sure, columns = wp.vec4d(), is_moderate(q) and is_moderate(r) and is_moderate(s), int(3)
-    for k in range(-1, columns):
+    for k in range(-1, columns):  # to a variable: Warp would unroll a loop over constants
         along = s
         if k >= 0:
             along = dd3()
@@ -88,6 +88,7 @@ def _span(extents: Extents, tree: wp.int32, m: wp.vec4d):
     m is a row of a leaf's map. The bounds of an empty tree are inf and -inf.
     """
     first, last = extents.offsets[tree], extents.offsets[tree + 1]
+    # Products here, as Warp would change the constants themselves.
     v, low, high = wp.vec3d(m[0], m[1], m[2]), INF * ONE, -INF * ONE
     size = floats.dot_size(v, extents.reach[tree]) + wp.abs(m[3])
     # "not <", so that NaN is all of space, too.
@@ -118,7 +119,7 @@ def _place(
     x, y, z = maps[i, 0], maps[i, 1], maps[i, 2]
     a, b, c = wp.vec3d(x[0], y[0], z[0]), wp.vec3d(x[1], y[1], z[1]), wp.vec3d(x[2], y[2], z[2])
     t, rows, tree = wp.vec3d(x[3], y[3], z[3]), int(3), target.part_of[leaf]
-    for row in range(rows):
+    for row in range(rows):  # a variable, as in `_inverse_row`
         # Row 1 of the inverse is row 0 for the columns b c a, row 2 is that for c a b.
         if inverses.shape[0] > 0:
             target.inverses[leaf, row] = inverses[i, row]
@@ -127,7 +128,7 @@ def _place(
             target.inverses[leaf, row] = inverse
             if not decided:
                 wp.atomic_add(undecided, 0, 1)
-            spare = a
+            spare = a  # Warp would assign a tuple one after the other.
             a = b
             b = c
             c = spare
@@ -141,17 +142,17 @@ def _place(
 
 def scene_on(view: SceneView, device: Any) -> tuple[Any, Any]:
     """Return (target, extents): a scene of trees over triangles, and the boxes around its trees."""
-    n, found = len(view), view.extents
+    n, bounds = len(view), view.extents
     # Trees that are not over triangles are only those of hidden leaves, which no ray enters.
-    none = BVH.from_triangles(np.empty((0, 3)), np.empty((0, 3), np.int32), warn=False).arrays
-    trees = [tree if type(tree.primitives) is Triangles else none for tree in view.trees]
+    empty = BVH.from_triangles(np.empty((0, 3)), np.empty((0, 3), np.int32), warn=False).arrays
+    trees = [tree if type(tree.primitives) is Triangles else empty for tree in view.trees]
     target, extents = target_on(trees, device, n), Extents()
-    groups = found.boxes.reshape(-1, 6, world_bounds.LANES)
+    groups = bounds.boxes.reshape(-1, 6, world_bounds.LANES)
     boxes = np.swapaxes(groups, 1, 2).reshape(-1, 2, 3)
-    offsets = found.offsets * world_bounds.LANES
+    offsets = bounds.offsets * world_bounds.LANES
     for record, name, array, dtype in (
         (extents, "boxes", boxes, wp.vec3d), (extents, "offsets", offsets, wp.int32),
-        (extents, "reach", found.reach, wp.vec3d), (target, "part_of", view.tree_of, wp.int32),
+        (extents, "reach", bounds.reach, wp.vec3d), (target, "part_of", view.tree_of, wp.int32),
         (target, "masks", view.masks, wp.int32), (target, "owners", view.owners, wp.int32),
         (target, "maps", np.zeros((n, 3, 4)), wp.vec4d),
         (target, "inverses", np.zeros((n, 3, 4)), wp.vec4d),
@@ -168,18 +169,18 @@ def place(target: Any, extents: Any, leaves: NDArray[np.int64], maps: NDArray[np
     """Set the maps of leaves (k,) of a scene to maps (k, 3, 4), and compute inverses and boxes.
 
     Return how many rows of inverses the device has not decided, as numbers are of extreme sizes. If
-    there are any, the CPU computes those of all these leaves.
+    there are any, the CPU computes the inverses of all these leaves.
     """
     device = target.ids.device
-    rows, given = (
+    rows, new_maps = (
         wp.array(array, dtype=dtype, device=device)
         for array, dtype in ((leaves, wp.int32), (maps, wp.vec4d))
     )
     undecided = wp.zeros(1, dtype=wp.int32, device=device)
 
     def launch(inverse: NDArray[np.float64]) -> int:
-        found = wp.array(inverse, dtype=wp.vec4d, device=device)
-        inputs = [target, extents, rows, given, found, undecided]
+        known = wp.array(inverse, dtype=wp.vec4d, device=device)
+        inputs = [target, extents, rows, new_maps, known, undecided]
         wp.launch(_place, len(rows), inputs, device=device)
         return int(undecided.numpy()[0])
 
@@ -192,7 +193,7 @@ def place(target: Any, extents: Any, leaves: NDArray[np.int64], maps: NDArray[np
 def build_top(target: Any, nodes: WideNodes | None = None) -> None:
     """Write the top of a scene, the tree over the boxes of leaves, each in a leaf of its own.
 
-    It has the topology of `nodes`, those of the CPU, or is built anew if these are None.
+    It has the topology of `nodes`, those of the CPU's TLAS; for None it is built anew.
     """
     device, n, before = target.ids.device, len(target.part_of), int(target.top.depth)
     count, _ = set_frame(target, wp.full(n, 1, dtype=wp.int32, device=device))
@@ -232,14 +233,15 @@ class LateView:
 
     def _check(self) -> None:
         """Raise a TypeError if a leaf that is not hidden is not over triangles."""
-        kind = self.view.first_other(-1)
-        if kind is not None:
+        other = self.view.first_other(-1)
+        if other is not None:
+            leaf, kind = other
             raise TypeError(
-                f"only scenes of triangles can be on a device, but leaf {kind[0]} is over {kind[1]}"
+                f"only scenes of triangles can be on a device, but leaf {leaf} is over {kind}"
             )
 
     def set_masks(self, rows: NDArray[np.int64], masks: NDArray[np.uint32]) -> None:
-        """Set the masks of the leaves `rows`; raise a TypeError if one cannot be shown here."""
+        """Set the masks of the leaves `rows`; raise a TypeError as `_check` does."""
         self.view.set_masks(rows, masks)
         self._check()
 
@@ -249,7 +251,7 @@ class LateView:
         self.moved_at[rows], self._late[rows] = self.moves, True
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the view, after moving its leaves to where they are."""
+        """Return an attribute of the view, after moving leaves that have moved on the device."""
         with _moving.lock:
             rows = np.flatnonzero(self._late)
             if len(rows):

@@ -1,9 +1,9 @@
 """The arrays of trees and scenes on a device, made from those for CPUs.
 
 Nodes are binary (see `tree.binary_nodes`). Boxes are those of the wide nodes, and so are all
-margins. Triangles of leaves lie side by side, in float32 for the filter (see
-`tree.triangle_groups`), and by ids for exact tests; a flag marks those in several leaves, which a
-builder has split.
+margins. Triangles of leaves lie one after the other, in float32 for the filter (see
+`tree.triangle_groups`), and by ids for exact tests. Their marks tell which of them are in several
+leaves, as a builder has split them.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Part:
     """A tree among those of a target: its root, its frame, and where its faces begin.
 
     Local coordinates are (x - centre) * 2**exponent; their absolute values are at most `bound`.
-    `lower` and `upper` are the local corners of its box; `farthest` is the largest absolute
-    coordinate before that.
+    `lower` and `upper` are the local corners of its box; `farthest` is the largest absolute value
+    of x.
     """
 
     centre: wp.vec3d
@@ -66,7 +66,7 @@ class Target:
     # triangle is in several leaves, negative for the last of a leaf.
     triangles: wp.array2d(dtype=wp.vec4)
     ids: wp.array(dtype=wp.int32)  # the face of each triangle, or the leaf in the top
-    # The bits of each triangle that masks select, all without groups; not used in the top.
+    # The bits by which masks select a triangle, all bits without groups; not used in the top.
     bits: wp.array(dtype=wp.int32)
     vertices: wp.array(dtype=wp.vec3d)
     faces: wp.array(dtype=wp.vec3i)
@@ -75,7 +75,7 @@ class Target:
     depth: wp.int32  # levels of the top, and of the deepest tree of leaves below it
     is_scene: wp.int32
     probe: wp.vec2d  # a number whose square is no double, and that rounded (see `is_contracted`)
-    part_of: wp.array(dtype=wp.int32)  # of each leaf
+    part_of: wp.array(dtype=wp.int32)  # of each leaf: the index of its tree in `parts`
     maps: wp.array2d(dtype=wp.vec4d)  # (leaves, 3): rows of maps from a tree to the world
     inverses: wp.array2d(dtype=wp.vec4d)  # rows of the inverse maps, each number within an ulp
     leaf_boxes: wp.array2d(dtype=wp.vec3d)  # (leaves, 2): corners in the world, lower and upper
@@ -97,16 +97,16 @@ def columns_of(
 ) -> tuple[Any, dict[str, NDArray[Any]]]:
     """Return (part, columns) of a tree over triangles, a `Part` and arrays by name.
 
-    `columns` are the tree's rows of arrays of a `Target`; `before` has the numbers of rows that lie
-    before them there.
+    `columns` are the tree's rows in the arrays of a `Target`; `before` has the number of rows that
+    lie before them in each array.
     """
     rows, primitives = arrays.nodes.ids, cast(Triangles, arrays.primitives)
     bits = arrays.face_bits if len(arrays.face_bits) else np.full(rows.shape, -1, np.int32)
-    lost = (rows < 0).all(axis=1)
-    if lost.any():
+    is_empty = (rows < 0).all(axis=1)
+    if is_empty.any():
         # A leaf needs a triangle: one without any has face 0, with no bits, so that no ray hits it.
-        rows, bits = rows.copy(), np.where(lost[:, None], 0, bits)
-        rows[lost, 0] = 0
+        rows, bits = rows.copy(), np.where(is_empty[:, None], 0, bits)
+        rows[is_empty, 0] = 0
     used = rows >= 0
     starts, first = np.r_[0, np.cumsum(used.sum(axis=1))], before["ids"]
     boxes, children, root, depth = binary_nodes(arrays.nodes, starts, before["boxes"], first)

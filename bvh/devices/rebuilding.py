@@ -16,7 +16,7 @@ from bvh.devices.building import HALF, box_of, build, copied, fit, launch, set_f
 from bvh.devices.exact import floats
 from bvh.devices.exact.floats import ONE, OPTIONS, f4, f8
 from bvh.devices.layout import Target
-from bvh.devices.stages.moved import face_of
+from bvh.devices.stages.moved import vertices_of
 from bvh.runtime.arguments import ALL_BITS
 from bvh.tree.primitives import Triangles
 
@@ -24,14 +24,14 @@ wp.set_module_options(OPTIONS)
 
 # The most triangles of a leaf of a rebuilt tree.
 LEAF = 4
-# What rounding to float32 may lose of sizes, and more (see `triangle_groups`).
+# More than what rounding to float32 may lose of sizes (see `triangle_groups`).
 UP, SIZE_LEAST = f8(1.0 + 2.0**-20), f8(2.0**-100)
 SHARE, SIZE_SHARE = f8(2.0**-22), f8(24.0)
 
 
 @wp.func
-def _row(v: wp.vec3d, w: wp.float32):
-    """Return the vector (v, w), rounded to float32: one of three in a row of `Target.triangles`."""
+def _joined(v: wp.vec3d, w: wp.float32):
+    """Return the vector (v, w) in float32, of which a row of `Target.triangles` has three."""
     return wp.vec4(f4(v[0]), f4(v[1]), f4(v[2]), w)
 
 
@@ -44,11 +44,11 @@ def write_triangles(target: Target, face_bits: wp.array(dtype=wp.int32)):
     """
     j = wp.tid()
     prim, tree, mark = target.ids[j], target.top, target.triangles[j, 2][3]
-    v0, v1, v2 = face_of(target, prim)
+    v0, v1, v2 = vertices_of(target, prim)
     valid, _, _ = box_of(target, prim)
     target.bits[j] = wp.where(valid, face_bits[wp.min(prim, face_bits.shape[0] - 1)], 0)
     s = floats.power_of_two(tree.exponent)
-    # Halved before subtracting, so that no extent overflows; what is not valid is never met.
+    # Halved before subtracting, so that no extent overflows. Rays miss a face of tolerance -1.
     p, a, b = wp.vec3d(), wp.vec3d(), wp.vec3d()
     if valid:
         p = (v0 - tree.centre) * s
@@ -59,9 +59,9 @@ def write_triangles(target: Target, face_bits: wp.array(dtype=wp.int32)):
     size = floats.sum_of(wp.cross(a, b)) + floats.sum_of(floats.cross_size(a, b)) * share
     tolerance = (floats.sum_of(a) + floats.sum_of(b)) * (HALF * longest / tree.bound + ONE) * UP
     tolerance = wp.where(valid, tolerance + SIZE_LEAST, -ONE)
-    target.triangles[j, 0] = _row(p, f4(tolerance))
-    target.triangles[j, 1] = _row(a, f4(size * UP + SIZE_LEAST))
-    target.triangles[j, 2] = _row(b, mark)
+    target.triangles[j, 0] = _joined(p, f4(tolerance))
+    target.triangles[j, 1] = _joined(a, f4(size * UP + SIZE_LEAST))
+    target.triangles[j, 2] = _joined(b, mark)
 
 
 class Members(NamedTuple):

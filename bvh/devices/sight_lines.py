@@ -42,7 +42,7 @@ def _write_lines(
     lines.directions[i] = d
     lines.t_min[i] = wp.max(gap, SMALLEST)
     lines.t_max[i] = wp.min(end - gap, end * BELOW_ONE)
-    # Rays between equal points, whose gap is NaN, and between other ends hit nothing.
+    # Rays between equal points, whose gap is NaN, and to or from ends not finite hit nothing.
     if not finite[i] or gap != gap:
         lines.t_max[i] = -INF
 

@@ -1,6 +1,6 @@
-"""Calls of a device, and numpy's arrays on their way to it and back: in chunks, by kept memory.
+"""Base class of calls; numpy arrays to a device and back, in chunks, through reused buffers.
 
-Host memory of GPUs is pinned, so that they read and write it. While a device works on a chunk,
+Host memory for GPUs is pinned, so that they read and write it. While a device works on a chunk,
 threads copy the next one into such memory, and the answers of the last one out of it.
 """
 
@@ -63,7 +63,7 @@ class Buffers:
         self.device, self.kept = device, dict[Any, Any]()
 
     def drop_old(self) -> None:
-        """Drop all buffers if they are many. Never called within a call, which uses them."""
+        """Drop all buffers if there are more than KEPT; not within a call, which uses them."""
         if len(self.kept) > KEPT:
             self.kept.clear()
 
@@ -102,20 +102,20 @@ class Call:
         self, owner: Any, arguments: dict[str, tuple[str, Any]], values: tuple[Any, ...],
         batch: Callable[..., tuple[Iterable[NDArray[Any]], tuple[int, ...]]],
     ) -> None:  # fmt: skip
-        """Read the values of arguments, of which `arguments` has (field of `DeviceRays`, type).
+        """Read the `values` of `arguments`, which has (field of `DeviceRays`, type) by name.
 
         For values of numpy, batch(*values) checks them and returns their rows, an array for each
         argument, and their leading shape.
         """
         # Answers are in the library of `like`, None for numpy.
-        self.owner, self.device, self.like = owner, owner.device, exchange.library_of(*values)
-        # All kernels of the call, and the CPU, query this state, even if the tree changes. The turn
-        # of the chunk's buffers is 0 or 1.
-        self.target, self.turn, owner.undecided = owner._state(), 0, 0
-        # The rays on the device: all, or of numpy's arrays the chunk that is answered.
+        self.owner, self.device, self.like = owner, owner.device, exchange.first_on_device(*values)
+        # All kernels of the call, and the CPU, query this target, even if the tree changes. `turn`
+        # is that of the present chunk's buffers (see `Buffers.get`).
+        self.target, self.turn, owner.undecided = owner._current_target(), 0, 0
+        # The rays on the device: all or, for values of numpy, those of the present chunk.
         self.rays: Any = None
-        # Of numpy's arrays, by field of `DeviceRays`: (rows, type); and arrays of one number on the
-        # device, for arguments that all rays share.
+        # For values of numpy, by field of `DeviceRays`: (rows, type) on the host, and arrays of one
+        # number, which all rays share, on the device.
         self.rows_of: dict[str, tuple[NDArray[Any], Any]] = {}
         self.shared: dict[str, Any] = {}
         if self.like is None:
@@ -154,7 +154,9 @@ class Call:
         shape = self.shape if offsets is None else (int(offsets[-1]),)
         if self.like is not None:
             result = answer(slice(0, self.count))
-            return {name: exchange.given(getattr(result, name), shape, self.like) for name in kinds}
+            return {
+                name: exchange.to_library(getattr(result, name), shape, self.like) for name in kinds
+            }
         self.owner.buffers.drop_old()
         found, size = {}, int(np.prod(shape))
         for name, kind in kinds.items():
@@ -239,7 +241,7 @@ class Call:
         return undecided
 
     def selected(self, column: str, rows: NDArray[np.int32]) -> NDArray[Any]:
-        """Return rows of a field of `rays`, an array of numpy; one that all share is repeated."""
+        """Return `rows` of a field of `self.rays` in numpy; one that all rays share is repeated."""
         array = getattr(self.rays, column)
         if array.shape[0] > 1:
             array = array[wp.array(rows, dtype=wp.int32, device=self.device)].contiguous()
@@ -264,7 +266,7 @@ class Call:
 
 
 def _common_shape(shapes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the common one of the leading `shapes` of arguments, by name.
+    """Return the leading shape that arguments have in common; `shapes` are theirs, by name.
 
     Arguments of one item are for all rays, and may have any shape. A ValueError names an argument
     of another shape.

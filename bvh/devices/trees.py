@@ -39,9 +39,9 @@ class DeviceObject:
     is_scene = False
     # Return the source of hits, by which results compute positions (see `answers.locations`).
     _hit_source: Callable[[], Any]
-    # Return the `Target` on the device, to which changes are sent before; and the tree or scene of
-    # the same state on the CPU.
-    _state: Callable[[], Any]
+    # Return the `Target` on the device, after sending changes to it; and the tree or scene on the
+    # CPU in the same state.
+    _current_target: Callable[[], Any]
     _on_cpu: Callable[[], Any]
     # The tree or scene on the CPU, which answers rays and points that the device does not decide.
     host: Any
@@ -49,10 +49,10 @@ class DeviceObject:
     def __init__(self, device: Any) -> None:
         self.device, self.undecided = device, 0
         self.stages, self.buffers = Stages(device), Buffers(device)
-        self._state()
+        self._current_target()
 
     def __getattr__(self, name: str) -> Any:
-        """Raise an AttributeError; called for names alone that are no attributes."""
+        """Raise an AttributeError; only called for names that are no attributes."""
         text = f"{type(self).__name__!r} object has no attribute {name!r}"
         if not name.startswith("_") and name != "host" and hasattr(self.host, name):
             text += f": the tree or scene on the CPU has it, host.{name}"
@@ -61,7 +61,7 @@ class DeviceObject:
     @property
     def target(self) -> Any:
         """A struct of Warp for kernels of your own (see `bvh.warp`), in the present state."""
-        return self._state()
+        return self._current_target()
 
     def closest_hit(
         self, origins: Any, directions: Any, t_min: Any = 0.0, t_max: Any = np.inf, *,
@@ -104,7 +104,7 @@ class DeviceObject:
 
 
 def device_of(device: Any) -> Any:
-    """Return the device of Warp with a name, or of a device of PyTorch; ValueError if none is."""
+    """Return a Warp device, given as such, by name or as PyTorch's; ValueError if there is none."""
     name = device if isinstance(device, wp.Device) else str(device)
     try:
         return wp.get_device(name)
@@ -125,8 +125,8 @@ class DeviceBVH(DeviceObject):
     Arguments are arrays of numpy, or arrays on the device of Warp, PyTorch, JAX, CuPy and others,
     which are read in place where they are float64 and contiguous. Results are arrays of the same
     library, on the device; PyTorch's current stream is used. Rays and points have the shapes of
-    `BVH`'s; on a device all have one leading shape, or one item for all. One thread at a time may
-    use it.
+    `BVH`'s; arrays on a device must all have one leading shape, or one item for all rays. One
+    thread at a time may use it.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class DeviceBVH(DeviceObject):
             self._on_cpu()
         return self._tree
 
-    def _state(self) -> Any:
+    def _current_target(self) -> Any:
         """Return the `Target`; send the tree first if it was refitted on the CPU."""
         if self._target is None or self._tree.arrays is not self._copy.arrays:
             self._copy, self._is_ahead = copy(self._tree), False
@@ -189,7 +189,7 @@ class DeviceBVH(DeviceObject):
 
     def __copy__(self) -> DeviceBVH:
         """Return the tree on the device as it is now, which no refit changes."""
-        self._state()
+        self._current_target()
         found = object.__new__(type(self))
         vars(found).update(vars(self))
         found._tree, found.stages = copy(self._copy), Stages(self.device)
@@ -225,7 +225,7 @@ class DeviceBVH(DeviceObject):
         Vertices on the device stay there: `host` is refitted when it is read, or when it answers
         what the device does not decide; the cost is that of the nodes on the device.
         """
-        self._state()
+        self._current_target()
         self._cost = self._cost or (cost_of(self._target) if is_on_device(vertices) else 0.0)
         if not is_on_device(vertices) or not self._move(vertices, self._lacks_faces):
             return self._tree.refit(on_host(vertices))
@@ -256,7 +256,7 @@ class DeviceBVH(DeviceObject):
         >>> there.closest_hit([0.1, 0.2, 5.0], [0.0, 0.0, -1.0]).t
         3.0
         """
-        self._state()
+        self._current_target()
         # Built anew (True).
         if self._move(vertices, True):
             self._cost = 0.0
@@ -335,10 +335,10 @@ class DeviceScene(DeviceObject):
 
     def __init__(self, scene: Scene, device: Any) -> None:
         self.host = scene
-        # The leaves as they were sent, and the arrays of their trees; `changes.count` before that.
+        # The leaves as they were sent, and the arrays of their trees; `changes.count` before.
         self._leaves: FlattenedInstances | None = None
         self._arrays: list[TreeArrays] = []
-        self._seen = -1
+        self._change_count = -1
         self._target: Any = None
         self._source: Any = None
         self._extents: Any = None
@@ -355,10 +355,11 @@ class DeviceScene(DeviceObject):
     def __repr__(self) -> str:
         return f"DeviceScene({len(self.host)} instances, on {self.device})"
 
-    def _state(self) -> Any:
+    def _current_target(self) -> Any:
         """Return the `Target` of the scene, after sending what has changed in the scene."""
-        seen, leaves = changes.count, self._leaves
-        if leaves is not None and seen == self._seen:
+        # Read first, so that changes made meanwhile are sent by the next call.
+        change_count, leaves = changes.count, self._leaves
+        if leaves is not None and change_count == self._change_count:
             return self._target
         # None until all is sent: after an error the next query sends everything.
         self._leaves = None
@@ -381,7 +382,7 @@ class DeviceScene(DeviceObject):
                 self._source.note(rows)
                 place(self._target, self._extents, rows, leaves.maps[rows])
                 build_top(self._target)
-        self._leaves, self._seen = leaves, seen
+        self._leaves, self._change_count = leaves, change_count
         return self._target
 
     def set_transforms(self, ids: Any, transforms: Any) -> None:

@@ -242,7 +242,7 @@ class _ChunkQuery:
 
 
 def _only_block(block: Any) -> Any:
-    """Return the block in nested lists of one item, one for each axis that a result lacks."""
+    """Return a block without the lists of one item around it, one for each axis results lack."""
     while isinstance(block, list):
         (block,) = block
     return block

@@ -1,9 +1,9 @@
 """Local copies of fetched files, under names that contain their digests.
 
 Copies are in the folder BVH_PARTS_DIR until somebody removes them. Each file is fetched by one
-process of a machine, which locks a hidden file while others wait. Its bytes are counted and hashed,
-and it gets its name only if both are right; later it is checked for damage alone. So those who can
-write to the folder are trusted.
+process of a machine, which locks a hidden file while others wait. A copy gets its name only if its
+size and digest are right; later it is only checked for damage. So those who can write to the folder
+are trusted.
 """
 
 import atexit
@@ -36,9 +36,9 @@ def fetched(
 ) -> Path:  # fmt: skip
     """Return the path of the local copy `name` of a file, which is fetched if there is none.
 
-    ``opened()`` opens the remote file, and ``check(path)`` raises a ValueError unless the file at
-    `path` has the right size and header. A ValueError, which begins with `label`, says that the
-    content has not `size` bytes or not the `digest`, a BLAKE2b in hexadecimal digits.
+    ``opened()`` opens the remote file, and ``check(path)`` raises a ValueError unless there is a
+    file at `path` of the right size and header. A ValueError that begins with `label` is raised
+    unless the content has `size` bytes and the `digest`, a BLAKE2b in hexadecimal digits.
     """
     path = cache_folder() / name
     if _is_good(path, check):
@@ -82,7 +82,7 @@ def _copy(
     # Two hexadecimal digits of the digest are a byte.
     size_read, content = 0, blake2b(digest_size=len(digest) // 2)
     with opened() as source:
-        # One byte more than expected detects a longer file.
+        # Up to one byte more than expected is read, to detect a longer file.
         while piece := source.read(min(PIECE, size - size_read + 1)):
             size_read += len(piece)
             content.update(piece)
@@ -95,7 +95,7 @@ def _copy(
 
 
 def _is_good(path: Path, check: Callable[[Path], None]) -> bool:
-    """Return whether there is a file at `path` that passes `check` and was not rejected."""
+    """Return whether `path` passes `check`, which a missing file does not, and was not rejected."""
     try:
         check(path)
     except ValueError:

@@ -34,8 +34,8 @@ from bvh.scene.scene import Scene
 
 Searchable = BVH | Scene | Parts
 
-# Mapped trees and scenes of this process by (path, checksum), and the maps of their files by (path,
-# inode, size, time of change).
+# Mapped trees and scenes of this process by (path, checksum), the maps of their files by (path,
+# inode, size, time of change), and the lock that is held while contents are opened.
 _opened: dict[tuple[str, str], BVH | Scene] = {}
 _maps: weakref.WeakValueDictionary[tuple[str, int, int, int], Any] = weakref.WeakValueDictionary()
 _guard = ForkSafeLock()

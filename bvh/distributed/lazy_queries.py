@@ -120,7 +120,7 @@ def lazy_result(target: Searchable, verb: Verb, arrays: LazyColumns, options: Op
         key = chunk_tasks.delayed_target(target)
         return LazyLists(chunk_results(key, verb, arrays, options, None).to_delayed())
     if isinstance(target, Parts) and verb.merge is None:
-        return _sides(target, verb, arrays, options)
+        return _inside_or_signed(target, verb, arrays, options)
     # The winding number is no sum over groups of parts, as each group has more open edges.
     whole = verb.name == "winding_number"
     groups = target.groups() if isinstance(target, Parts) and not whole else [target]
@@ -157,7 +157,7 @@ def _columns(
     return chunk_tasks.separated(results[0], verb, kinds, options)
 
 
-def _sides(parts: Parts, verb: Verb, arrays: LazyColumns, options: Options) -> Array:
+def _inside_or_signed(parts: Parts, verb: Verb, arrays: LazyColumns, options: Options) -> Array:
     """Return the lazy result of `contains` or `signed_distance`, as `verb` says, for all parts.
 
     Points are inside by parity of crossings or, with the method "winding", by winding numbers.

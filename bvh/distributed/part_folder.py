@@ -209,8 +209,8 @@ def _check_record(part: PartRecord) -> None:
             raise ValueError("is damaged: a checksum is not one")
     box = part.bounds
     if box is not None:
-        numbers = isinstance(box, list) and {type(x) for x in box} <= {int, float}
-        if not (numbers and len(box) == 6 and np.isfinite(np.array(box, float)).all()):
+        are_numbers = isinstance(box, list) and {type(x) for x in box} <= {int, float}
+        if not (are_numbers and len(box) == 6 and np.isfinite(np.array(box, float)).all()):
             raise ValueError("is damaged: a box is not six numbers")
         if any(low > high for low, high in zip(box[:3], box[3:], strict=True)):
             raise ValueError("is damaged: the corners of a box are exchanged")
@@ -258,7 +258,7 @@ def bits_of(tree: BVH) -> int | None:
     """Return the union of the group bits of a tree's valid triangles; None if it has no groups."""
     if tree.groups is None:
         return None
-    # Leaves have valid triangles alone, and -1 in lanes that are not used.
+    # Leaves have only valid triangles; unused lanes have -1.
     ids = tree.arrays.nodes.ids
     return int(np.bitwise_or.reduce(tree.groups[ids[ids >= 0]], initial=np.uint32(0)))
 

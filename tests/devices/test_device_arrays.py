@@ -69,7 +69,7 @@ def test_libraries_without_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "oldlibrary", module)
     like = type("ndarray", (), {"__module__": "oldlibrary.core"})()
     answer = wp.array([1.0, 2.0, 3.0, 4.0], dtype=wp.float64, device="cpu")
-    assert exchange.given(answer, (2, 2), like).tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert exchange.to_library(answer, (2, 2), like).tolist() == [[1.0, 2.0], [3.0, 4.0]]
 
 
 @pytest.mark.parametrize("camera", [

@@ -24,7 +24,7 @@ BOUNDS = {
         grid._split_cells
         instanced_rays._change_level instanced_rays._change_level meeting_pairs.split
         pair_walk.walk parity._near_face point_walks._walk_float32 point_walks._walk_float64
-        points.nearest_function points.nearest_function points.search points.search
+        points.point_search_function points.point_search_function points.search points.search
         region_search.search_regions search.search search.search search.search
         search.search_function search.search_function search.search_function
         single_rays._next_entry_in_tree single_rays.trace
@@ -38,8 +38,8 @@ BOUNDS = {
     "a counter that moves on, or a range that shrinks, in each round": """
         all_hits._sort all_hits._sort closest_hit._trace_blocks closest_pairs._test_collected
         closest_pairs._test_collected closest_pairs.closest_pairs grid._split_cells
-        meeting_pairs.find_contacts points.nearest_function points.nearest_function points.search
-        points.search polygons._sort python_calls._index_of
+        meeting_pairs.find_contacts points.point_search_function points.point_search_function
+        points.search points.search polygons._sort python_calls._index_of
         python_calls.memory_of ray_batch.row_length region_search.search_regions
         search.search search.search_function shared_splits._close_gaps
         streams._test_leaves streams._test_leaves streams._test_node subtrees.may_choose

@@ -23,7 +23,8 @@ LARGEST, SMALLEST = f8(floats.LARGEST), f8(floats.SMALLEST)
 DD_ERROR = f8(floats.DD_ERROR)
 MANTISSA_BITS, NAN_BITS = i8(52), i8(0x7FF8000000000000)
 
-# Bounds of `round_quotient`: of errors, of quotients, and of the sizes of both numbers.
+# Of `round_quotient`: a factor for the rounding of its error bound; the largest relative error; and
+# the ranges of quotients and of the sizes of both numbers.
 MORE = f8(1.01)
 TINY_SHARE = f8(2.0**-40)
 QUOTIENT_LEAST, QUOTIENT_MOST = f8(2.0**-900), f8(2.0**900)
@@ -115,8 +116,8 @@ def fast_two_sum(a: wp.float64, b: wp.float64):
     return wp.vec2d(s, b - (s - a))
 
 
-# On GPUs by one fused operation, which has the remark `rest`: a test finds no other. Elsewhere by
-# halves of 26 bits (Dekker, Veltkamp).
+# On GPUs by one fused operation with the remark `rest`; a test rejects all without one. Elsewhere
+# by halves of 26 bits (Dekker, Veltkamp).
 _REST = """
 #if defined(__CUDA_ARCH__)
     double rest;

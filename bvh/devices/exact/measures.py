@@ -1,17 +1,16 @@
 """t, u and v of hits: by double-doubles, and what these leave open by a point nearby or exact sums.
 
-Near an edge, a vertex or the origin of a ray volumes are small, and found by way of a point nearby:
-where a weight or t is about 0, its volume loses by cancellation what double-doubles have. It is
-the same volume for another point: (r x a) . q = (r x (a + s q - t r)) . q for all s and t, and
-n . a = n . (a + u p + v q). With the approximate t and weights of the hit the sum in brackets is
-short, and so is the error of a product with it.
+Near an edge, a vertex or the origin of a ray, a weight or t is about 0, and cancellation takes the
+digits of its volume. It is the same volume for a point nearby: for all s and t, (r x a) . q =
+(r x (a + s q - t r)) . q, and n . a = n . (a + u p + v q). With the approximate t and weights of
+the hit the sum in brackets is short, and so is the error of a product with it.
 
-Of the sum b = a + s x + t y, with the largest term M, the doubles that are added up without error
-leave six errors of sums and two low parts of products. The low parts of all terms are at most
-10 * 2**-53 M, so those eight are below 2**-100 M in sum. Adding them loses at most 7 * 2**-153 M,
-and the last rounding 2**-153 M and 2**-105 of b. So (r x b) . q is off by that share of its terms,
-which DD_ERROR covers with the 38 * 2**-106 of `sized_dot`, and by at most 2**-150 M |r| |q|, sums
-of absolute components; n . b likewise by 2**-150 M |sizes|. DD_ERROR * 2**-46 M covers these.
+`_shifted` computes b = a + s x + t y, with the largest term M. It adds doubles without error, but
+for six errors of sums and two of products. The low parts of all terms are at most 10 * 2**-53 M,
+so these eight are below 2**-100 M in sum. Adding them loses at most 7 * 2**-153 M, and the last
+rounding 2**-153 M and 2**-105 of b. So (r x b) . q is off by 2**-105 of its terms, which DD_ERROR
+covers with the 38 * 2**-106 of `sized_dot`, and by at most 2**-150 M |r| |q|, sums of absolute
+components; n . b likewise by 2**-150 M |sizes|. DD_ERROR * 2**-46 M covers these.
 """
 
 from typing import Any

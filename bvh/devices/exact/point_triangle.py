@@ -55,9 +55,9 @@ def _square_of(v: dd3):
 
 
 @wp.func
-def _off(p: wp.vec3d, q: wp.vec3d):
+def _scaled_offset(p: wp.vec3d, q: wp.vec3d):
     """Return (v, e): p - q is v * 2**e, and v, of double-doubles, is 0 or of size about 1."""
-    # A difference that may overflow is that of quarters. "not <", so that NaN is one, too.
+    # Where the difference may overflow, quarters are subtracted; "not <" includes NaN.
     v, e = floats.difference(p, q, 0), int(0)
     if not floats.largest(floats.high(v)) < GREAT:
         v, e = floats.difference(p * QUARTER, q * QUARTER, 0), 2
@@ -75,7 +75,7 @@ def _exact_cross(p: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
     v, w = floats.difference(p, a, 0), floats.difference(b, a, 0)
     cross, shifts = dd3(), wp.vec3i()
     sure, axes, most = bool(True), int(3), int(LOWEST)
-    for axis in range(axes):
+    for axis in range(axes):  # to a variable: Warp would unroll a loop over constants
         # A component is the volume with the axis; it is cut (True) as on CPUs.
         along = dd3()
         along[axis, 0] = ONE
@@ -158,9 +158,9 @@ def _nearest_on(by_sums: bool) -> Any:
         """Return the `NearestPoint` of the edge (a, b) to p; `u` is the weight of b, `v` is 0."""
         nearest = NearestPoint()
         nearest.sure = True
-        pa, i = _off(p, a)
-        pb, j = _off(p, b)
-        e, k = _off(b, a)
+        pa, i = _scaled_offset(p, a)
+        pb, j = _scaled_offset(p, b)
+        e, k = _scaled_offset(b, a)
         edge = floats.high(e)
         at_a, at_b = wp.dot(floats.high(pa), edge), wp.dot(floats.high(pb), edge)
         if at_a <= ZERO or at_b >= ZERO:
@@ -230,9 +230,9 @@ def _nearest_on(by_sums: bool) -> Any:
     ):  # fmt: skip
         """Return the `NearestPoint` of v0 v1 v2 to p, by the Voronoi region that p is in.
 
-        All differences are multiplied by s = 2**k, which makes the largest about 1. Regions that
-        doubles do not surely tell are told by double-doubles; if these do not either, the nearest
-        of the edges in question is taken.
+        All differences are multiplied by s = 2**k, which makes the largest about 1. Where doubles
+        do not surely determine the region, double-doubles do; where these do not either, the
+        nearest of the edges in question is taken.
         """
         a, b, c = (p - v0) * s, (p - v1) * s, (p - v2) * s
         ab, bc, ca = (v1 - v0) * s, (v2 - v1) * s, (v0 - v2) * s
@@ -297,7 +297,7 @@ def _nearest_on(by_sums: bool) -> Any:
                     best.u = wp.where(j == 0, t, wp.where(j == 1, ONE - t, ZERO))
                     best.v = wp.where(j == 0, ZERO, wp.where(j == 1, t, ONE - t))
                 best.sure = sure
-        # Next to the border of a region that is not told, the face itself could be nearer.
+        # Where a side is unsure and p is next to the face, the face itself could be nearer.
         at_border = at_border and best.distance > ZERO
         if at_border and floats.scale_by(best.distance, best.exponent + k) < NEAR:
             best.sure = False
@@ -305,7 +305,7 @@ def _nearest_on(by_sums: bool) -> Any:
 
     @wp.func
     def nearest_on_triangle(p: wp.vec3d, v0: wp.vec3d, v1: wp.vec3d, v2: wp.vec3d):
-        """Return the `NearestPoint` of v0 v1 v2 to p, whose `distance` is not divided.
+        """Return the `NearestPoint` of v0 v1 v2 to p, with `distance` not divided by 2**exponent.
 
         It is not `sure` where the CPU has to decide.
         """

@@ -26,8 +26,8 @@ def scaled_ray(o: wp.vec3d, d: wp.vec3d, reach: wp.float64):
     """Return (d_scaled, floor, e, k) for the filters of a ray, as `geometry.triangles.scaled_ray`.
 
     `reach` is the largest absolute coordinate of triangles. 2**e is about the largest coordinate of
-    all, 2**k that of the direction, and d_scaled is d * 2**(-k - 2 e). Filters decide no volume
-    that is not above `floor`; it is inf if the ray is too large or too small for them.
+    all, 2**k that of the direction, and d_scaled is d * 2**(-k - 2 e). Filters only decide volumes
+    above `floor`, which is inf if the ray is too large or too small for them.
     """
     e = floats.exponent(wp.max(floats.largest(o), reach))
     k = wp.min(floats.exponent(floats.largest(d)), 1022)
@@ -41,9 +41,9 @@ def scaled_ray(o: wp.vec3d, d: wp.vec3d, reach: wp.float64):
 
 @wp.func
 def unit_of(d: wp.vec3d):
-    """Return (d', k) with d = 2**k d', d' of double-doubles and of size about 1.
+    """Return (d', k) with d = 2**k d', where d' is of double-doubles and of size about 1.
 
-    So volumes of d' are exact.
+    This size makes d' moderate, as `exact_sum` requires.
     """
     k = wp.min(wp.max(floats.exponent(floats.largest(d)), -1022), 1022)
     return floats.unrounded(d * floats.power_of_two(-k)), k
@@ -59,7 +59,7 @@ def _moved_side(d: wp.vec3d, a: wp.vec3d, b: wp.vec3d):
     """
     unit, _ = unit_of(d)
     sure, side, axes = bool(True), int(0), int(3)
-    for axis in range(axes):
+    for axis in range(axes):  # to a variable: Warp would unroll a loop over constants
         if sure and side == 0:
             # The volume with an axis is that component of the cross product.
             along = dd3()
@@ -115,7 +115,7 @@ def _triangle_side(by_sums: bool) -> Any:
         sure, positive, negative, crossed = bool(True), bool(False), bool(False), bool(True)
         first, edges = int(0), int(3)
         a, b, c = v0, v1, v2
-        for k in range(edges):
+        for k in range(edges):  # a variable, as in `_moved_side`
             if not (positive and negative):
                 decided, side = edge_side(o, d, d_scaled, floor, a, b)
                 positive = positive or (decided and side > 0)

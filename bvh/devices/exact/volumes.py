@@ -1,7 +1,7 @@
 """Exact volumes of three vectors on a device, by expansions of doubles.
 
-Where double-doubles do not decide (see `triangles`), this is r . (p x q) of three vectors of
-double-doubles, each the exact difference of two points: up to 192 doubles, whose sum is an
+A volume is r . (p x q) of three vectors of double-doubles, each the exact difference of two points.
+Where double-doubles do not decide (see `triangles`), up to 192 doubles are summed to it, as an
 expansion that does not overlap.
 
 Shewchuk 1997, "Adaptive precision floating-point arithmetic", section 2.
@@ -43,9 +43,9 @@ def is_moderate(v: dd3):
 def exact_sum(p: dd3, q: dd3, r: dd3, cut: bool):
     """Return (decided, value, k): the volume r . (p x q) is value * 2**k, a double-double.
 
-    Its sign is exact, and its error at most 2**-103 of it; k is 0. With `cut`, value and k are bit
-    for bit those of `exact_sums.leading` on CPUs: the highest three limbs of 32 bits, where limbs
-    end at multiples of 32 bits; k is LOWEST if the volume is 0.
+    Without `cut`, k is 0, the sign of `value` is exact, and its error at most 2**-103 of it. With
+    `cut`, both are bit for bit those of `exact_sums.leading` on CPUs: the highest three limbs of 32
+    bits, where limbs end at multiples of 32 bits; k is LOWEST if the volume is 0.
     """
     # All is in one function: passing an expansion copies it, which takes longer than the sum. It
     # has `length` components, from the smallest on; `total` is their sum, rounded.

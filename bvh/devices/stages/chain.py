@@ -13,11 +13,11 @@ from bvh.devices.exact.point_triangle import close_on_triangle, nearest_on_trian
 from bvh.devices.layout import STACK
 from bvh.devices.stages import marks
 from bvh.devices.stages.decide import by_doubles, by_sums, stage_of
-from bvh.devices.stages.points import closest_function, nearest_function
+from bvh.devices.stages.points import point_decide_function, point_search_function
 from bvh.devices.stages.search import search_function, search_kernel
 from bvh.devices.stages.work import Work
 
-# Stages (kernel, queue), of which each kernel reads a queue, or all rays for ALL_RAYS.
+# Stages (kernel, queue): a kernel takes the rays of its queue, or all rays for ALL_RAYS.
 Kernels = tuple[tuple[Any, int], ...]
 # Candidates stored for a ray, and in a second search for the few rays that have more; rays with
 # still more are left to the CPU. The arrays of a chunk of CHUNK rays take 4 *
@@ -26,8 +26,8 @@ CAPACITY, LARGE_CAPACITY, CHUNK = 16, 1024, 2**22
 # Threads of a stage that reads a queue, for each multiprocessor; threads of a block.
 THREADS, BLOCK = 1024, 128
 # Stacks of the search: the smaller one serves nearly all trees, and takes less local memory. They
-# need an entry for each level, the node left for later; MORE covers the mark below a leaf's tree,
-# the leaves beside it, and the bottom of the stack.
+# need an entry for each level, the node left for later; MORE covers the bottom of the stack and the
+# entry `LEAVE` below a leaf's tree, with room to spare.
 SMALL_STACK, LARGE_STACK, MORE = 32, 2 * STACK + 4, 4
 # On Warp's CPU device exact sums directly follow the search, as compiling the other stages takes
 # longer than they save; True, in tests, runs all stages there, too.
@@ -52,8 +52,8 @@ def plan_of(size: int, in_scene: bool, goal: int, every: bool) -> Plan:
     those of exact sums.
     """
     if goal == marks.NEAREST:
-        close, exact = map(closest_function, (close_on_triangle, nearest_on_triangle))
-        search = search_kernel(nearest_function(min(size, STACK)))
+        close, exact = map(point_decide_function, (close_on_triangle, nearest_on_triangle))
+        search = search_kernel(point_search_function(min(size, STACK)))
         if not every:
             return Plan(search, (), (stage_of(exact, 255, marks.DECIDE),))
         first = stage_of(close, 168, marks.DECIDE, marks.DECIDE_BY_SUMS)
@@ -81,14 +81,14 @@ class Stages:
         self.work, self.sizes = Work(), dict[str, int]()
         self.work.counters = wp.zeros(marks.QUEUES, dtype=wp.int32, device=device)
         # Counters on the host, on a GPU in memory that it writes to.
-        self.seen = self.work.counters
+        self.host_counters = self.work.counters
         if device.is_cuda:
-            self.seen = wp.zeros(marks.QUEUES, dtype=wp.int32, device="cpu", pinned=True)
+            self.host_counters = wp.zeros(marks.QUEUES, dtype=wp.int32, device="cpu", pinned=True)
         # Recorded launches, by kernel.
         self.commands: dict[Any, Any] = {}
         # Stands for all rays, as `rows` of `_run_plan`.
         self.all_rows = wp.empty(0, dtype=wp.int32, device=device)
-        # The same stages for rays with more triangles.
+        # The same stages with more room, for rays with more candidates.
         self.wider: Stages | None = None
 
     def trace(
@@ -105,24 +105,25 @@ class Stages:
         return np.sort(self._run_plan(plan, (target, rays, query, columns), count, self.all_rows))
 
     def _run_plan(
-        self, plan: Plan, given: tuple[Any, ...], count: int, rows: Any
+        self, plan: Plan, inputs: tuple[Any, ...], count: int, rows: Any
     ) -> NDArray[np.int32]:
         """Run all stages for `count` rays, a chunk at a time; return those that are not decided.
 
-        `given` is (target, rays, query, columns). `rows` are the indices of the rays; if it is
-        empty, they are the first ones. The result has indices of rays or, with `rows`, of `rows`.
+        `inputs` is (target, rays, query, columns). `rows` has the indices of the rays; if it is
+        empty, they are the first ones. The result has indices of rays or, with `rows`, into `rows`.
         """
-        work, (target, rays, query, columns) = self.work, given
+        work, (target, rays, query, columns) = self.work, inputs
         left: dict[int, list[Any]] = {queue: [np.empty(0, np.int32)] for queue in FINAL}
         self._reserve(min(count, self.chunk), bool(target.is_scene), query.goal == marks.NEAREST)
         work.rows = rows
         for start in range(0, count, self.chunk):
             work.start, work.count = start, min(self.chunk, count - start)
-            cores = THREADS * self.device.sm_count if self.device.is_cuda else 1
-            work.threads = min(work.count, cores)
+            most = THREADS * self.device.sm_count if self.device.is_cuda else 1
+            work.threads = min(work.count, most)
             arguments = target, rays, query, work, columns
             self._launch(plan.search, work.count, arguments)
             self._run(plan.doubles, arguments)
+            # After double-doubles, the queues of exact sums are mostly empty.
             if not plan.doubles or any(self._counts()[queue] for _, queue in plan.sums):
                 self._run(plan.sums, arguments)
             counts = self._counts()
@@ -134,7 +135,7 @@ class Stages:
         if len(crowded) and self.room < LARGE_CAPACITY:
             self.wider = self.wider or Stages(self.device, LARGE_CAPACITY)
             some = wp.array(crowded, dtype=wp.int32, device=self.device)
-            crowded = crowded[self.wider._run_plan(plan, given, len(crowded), some)]
+            crowded = crowded[self.wider._run_plan(plan, inputs, len(crowded), some)]
         return np.concatenate([undecided, crowded])
 
     def _reserve(self, count: int, in_scene: bool, of_points: bool) -> None:
@@ -176,7 +177,7 @@ class Stages:
     def _counts(self) -> list[int]:
         """Wait for all launched stages, and return the lengths of the queues."""
         if self.device.is_cuda:
-            wp.copy(self.seen, self.work.counters)
+            wp.copy(self.host_counters, self.work.counters)
             wp.synchronize_stream(wp.get_stream(self.device))
-        counts: list[int] = self.seen.numpy().tolist()
+        counts: list[int] = self.host_counters.numpy().tolist()
         return counts

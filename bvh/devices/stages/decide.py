@@ -1,12 +1,12 @@
-"""What decides which triangles rays hit, and measures hits.
+"""Decisions which triangles rays hit, and measures of hits.
 
-Each function, and the kernel of it, is made of exact functions of one kind: double-doubles; those
-with a point nearby; exact sums. What these leave open goes into the queue of the next kind. The
-answers are the same, whichever decides: signs are exact, t, u and v rounded as on the CPU. Of all
-hits, those of a scene included, the closest is the first by (t, leaf, prim_id).
+Each function, and its kernel, is made of exact functions of one kind: double-doubles,
+double-doubles with a point nearby, or exact sums. Rays that these leave open go into the queue of
+the next kind. The answers are the same, whichever decides: signs are exact, t, u and v rounded as
+on the CPU. Of all hits, those of a scene included, the closest is the first by (t, leaf, prim_id).
 
-`general` ones serve scenes, counts and lists, too; the others closest hits and any hits of trees
-alone, with fewer registers.
+`general` functions serve scenes, counts and lists, too; the others closest hits and any hits of
+trees alone, with fewer registers.
 """
 
 import functools
@@ -18,7 +18,7 @@ from bvh.devices.exact import measures, triangles
 from bvh.devices.exact.floats import INF, ONE, ONE4, OPTIONS, i8, largest, nan
 from bvh.devices.layout import Target
 from bvh.devices.stages import marks
-from bvh.devices.stages.moved import corners_of, face_of
+from bvh.devices.stages.moved import corners_of, vertices_of
 from bvh.devices.stages.work import Columns, DeviceRays, RayQuery, Work, put, ray_of, row_at
 
 I1 = i8(1)
@@ -101,7 +101,7 @@ def _is_first(target: Target, work: Work, j: int, place: int):
     fresh, item = bool(True), work.candidates[j, place] & marks.INDEX
     prim, leaf, before = target.ids[item], _leaf_of(target, work, j, place), int(0)
     if wp.abs(target.triangles[item, 2][3]) > ONE4:
-        # By its mark, this triangle is in one leaf of its tree alone.
+        # By its mark, this triangle is in several leaves of its tree.
         before = j
     for k in range(before):
         same = target.ids[work.candidates[k, place] & marks.INDEX] == prim
@@ -148,7 +148,7 @@ def decide_function(side_of: Any, distance_of: Any, general: bool) -> Any:
                     leaf = _leaf_of(target, work, j, place)
                     decided, v0, v1, v2 = corners_of(target, leaf, prim)
                 else:
-                    v0, v1, v2 = face_of(target, prim)
+                    v0, v1, v2 = vertices_of(target, prim)
                 hit = (item & marks.SURELY) != 0
                 if decided and not hit:
                     sure, side = side_of(o, d, scaled, floor, v0, v1, v2, once)
@@ -200,7 +200,7 @@ def measure_function(measures_of: Any, general: bool, of_lists: bool) -> Any:
         """Write the answer of the ray at a place, by its outcome; return whether it is decided.
 
         That is its closest hit or miss, the measures of its listed hits, or whether it hits
-        anything. With the outcome LISTED nothing is written: the ray is in a queue still.
+        anything. With the outcome LISTED nothing is written: the ray is still in a queue.
         """
         i, outcome, decided = row_at(work, place), work.outcome[place], bool(True)
         if query.goal == marks.ANY and outcome != marks.LISTED:
@@ -228,7 +228,7 @@ def measure_function(measures_of: Any, general: bool, of_lists: bool) -> Any:
                     leaf = _leaf_of(target, work, 0, place)
                 sure, v0, v1, v2 = corners_of(target, leaf, prim)
             else:
-                v0, v1, v2 = face_of(target, prim)
+                v0, v1, v2 = vertices_of(target, prim)
             # Scaled by the ray and the triangle alone, so that u and v are the same in any tree.
             reach = wp.max(largest(v0), wp.max(largest(v1), largest(v2)))
             _scaled, _floor, e, k = triangles.scaled_ray(o, d, reach)
@@ -242,16 +242,16 @@ def measure_function(measures_of: Any, general: bool, of_lists: bool) -> Any:
 
 
 def stage_of(
-    function: Any, registers: int, queue: int, following: int = marks.UNDECIDED,
-    measured: int = marks.ALL_RAYS,
+    function: Any, registers: int, queue: int, if_open: int = marks.UNDECIDED,
+    if_decided: int = marks.ALL_RAYS,
 ) -> tuple[Any, int]:  # fmt: skip
     """Return (kernel, queue): the kernel calls a function for the rays in the queue.
 
     `function` is a `decide` or `measure`. Rays for which it returns False go into the queue
-    `following`, others into `measured`. ALL_RAYS is no queue: as `queue` it stands for all rays of
-    the work, as `measured` for none. A thread of the kernel has at most that many `registers`.
+    `if_open`, others into `if_decided`. ALL_RAYS is no queue: as `queue` it stands for all rays of
+    the work, as `if_decided` for none. A thread of the kernel has at most `registers` registers.
     """
-    of_queue, continues = queue != marks.ALL_RAYS, measured != marks.ALL_RAYS
+    of_queue, continues = queue != marks.ALL_RAYS, if_decided != marks.ALL_RAYS
 
     @wp.kernel(
         module_options=OPTIONS, module="unique", grid_stride=False, cuda_max_registers=registers
@@ -268,45 +268,45 @@ def stage_of(
             if of_queue:
                 place = work.queues[queue, turn]
             if not function(target, rays, query, work, columns, place):
-                put(work, following, place)
+                put(work, if_open, place)
             elif continues:
-                put(work, measured, place)
+                put(work, if_decided, place)
 
     return run_stage, queue
 
 
-# Registers are as many as leave no spills, or less where more threads gain more.
+# Registers are as many as leave no spills, or fewer where more threads gain more.
 @functools.cache
 def by_doubles(general: bool, of_lists: bool) -> tuple[tuple[Any, int], ...]:
     """Return four stages (kernel, queue) of double-doubles: two that decide, two that measure.
 
-    The second of each two uses a point nearby. For `general` and `of_lists` see `decide_function`
+    The second of each pair uses a point nearby. For `general` and `of_lists` see `decide_function`
     and `measure_function`.
     """
-    close = decide_function(triangles.close_side, measures.close_distance, general)
-    near = decide_function(triangles.close_side, measures.near_distance, general)
-    kinds = measures.close_measures, measures.near_measures
-    first, second = (measure_function(kind, general, of_lists) for kind in kinds)
-    # For each: its function, registers, the queue that it takes, and that of what it leaves open.
+    decide = decide_function(triangles.close_side, measures.close_distance, general)
+    decide_near = decide_function(triangles.close_side, measures.near_distance, general)
+    measure = measure_function(measures.close_measures, general, of_lists)
+    measure_near = measure_function(measures.near_measures, general, of_lists)
+    # For each: its function, registers, the queue that it takes, and that of rays it leaves open.
     return (
-        stage_of(close, 168 if general else 128, marks.DECIDE, marks.DECIDE_NEAR),
-        stage_of(near, 168, marks.DECIDE_NEAR, marks.DECIDE_BY_SUMS),
-        stage_of(first, 128 if of_lists else 96, marks.ALL_RAYS, marks.MEASURE_NEAR),
-        stage_of(second, 168, marks.MEASURE_NEAR, marks.MEASURE_BY_SUMS),
+        stage_of(decide, 168 if general else 128, marks.DECIDE, marks.DECIDE_NEAR),
+        stage_of(decide_near, 168, marks.DECIDE_NEAR, marks.DECIDE_BY_SUMS),
+        stage_of(measure, 128 if of_lists else 96, marks.ALL_RAYS, marks.MEASURE_NEAR),
+        stage_of(measure_near, 168, marks.MEASURE_NEAR, marks.MEASURE_BY_SUMS),
     )
 
 
 @functools.cache
-def by_sums(decided: int, measured: int, general: bool) -> tuple[tuple[Any, int], ...]:
+def by_sums(to_decide: int, to_measure: int, general: bool) -> tuple[tuple[Any, int], ...]:
     """Return two stages (kernel, queue) of exact sums, which decide and which measure.
 
-    They take the queues `decided` and `measured`. For `general` see `decide_function`.
+    They take the queues `to_decide` and `to_measure`. For `general` see `decide_function`.
     """
     decide = decide_function(triangles.triangle_side, measures.exact_distance, general)
     measure = measure_function(measures.exact_measures, general, general)
-    # What the first decides goes into the queue `measured`, which is ALL_RAYS if no stage of
-    # double-doubles has measured hits before: then the second stage measures those of all rays.
+    # The first stage puts the rays that it decides into the queue `to_measure`. That is ALL_RAYS if
+    # no stage of double-doubles has measured before; the second stage then measures all rays.
     return (
-        stage_of(decide, 255, decided, marks.UNDECIDED, measured),
-        stage_of(measure, 255, measured),
+        stage_of(decide, 255, to_decide, marks.UNDECIDED, to_measure),
+        stage_of(measure, 255, to_measure),
     )

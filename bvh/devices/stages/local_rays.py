@@ -4,8 +4,8 @@ A ray is brought into the tree's local frame, clipped to its box and counted fro
 `traversal.rays.ray_setup` does it, whose margins hold here; nothing is fused, which they allow.
 Rays that they do not cover, far beyond the tree's size or of extreme lengths, are left to the CPU.
 
-Of the filter of triangles (see `tree.triangle_groups`) the bounds are 24 e B times sizes; without
-fused operations the products of t with den are rounded once more, by 2.1 e B: 32 e B covers all.
+The bounds of the filter of triangles are at most 25 e B times sizes (see `tree.triangle_groups`).
+As nothing is fused, products of t with den are rounded once more, by 2.1 e B: 32 e B covers all.
 """
 
 import warp as wp
@@ -65,7 +65,7 @@ class LocalRay:
 def _local_bound(t: wp.float64, shift: int, sign: wp.float64):
     """Return t * 2**shift, lowered (sign -1) or raised (sign 1) by what rounding of t may hide.
 
-    Infinite for t of the largest double and beyond.
+    The result is infinite if abs(t) is the largest double or infinite.
     """
     if t >= LARGEST or t <= -LARGEST:
         return wp.where(t > ZERO, INF, -INF)

@@ -1,6 +1,6 @@
 """Numbers with names: query modes, what is known of rays, and their queues."""
 
-# Query modes: for rays, the closest hit, any hit, the number of hits, a list of hits; for points.
+# Query modes: the closest hit, any hit, the number or the list of hits of a ray; for points.
 CLOSEST, ANY, COUNT, LIST = 0, 1, 2, 3
 NEAREST = 4
 
@@ -14,8 +14,9 @@ MISSED, LISTED, FOUND = -1, -2, -3
 DECIDE, DECIDE_NEAR, DECIDE_BY_SUMS = 0, 1, 2
 MEASURE_NEAR, MEASURE_BY_SUMS = 3, 4
 CROWDED, UNDECIDED = 5, 6
-# How many queues; no queue but all rays of the work (see `decide.stage_of`); a ray that is done.
+# The number of queues; in place of a queue, all rays of the work (see `decide.stage_of`), or none,
+# for a ray that is done.
 QUEUES, ALL_RAYS, NO_QUEUE = 7, 7, -1
 
-# The bottom of a stack of nodes. Codes from 0 on are nodes, others below 0 are ~(first triangle).
+# The bottom of a stack of nodes. Codes from 0 on are nodes, others are ~(first triangle of a leaf).
 DONE = -(2**31)

@@ -3,10 +3,10 @@
 A face of a leaf has the moved vertices, each coordinate correctly rounded, as `geometry.transforms`
 has it; exact tests take these, in the world. A ray in the coordinates of a tree serves to discard.
 
-Its error: the map's inverse W is off by an ulp, two roundings, W o and W d lose four roundings a
-row, and a moved vertex is off by one of the world's coordinates, which W brings back; and what d
-loses counts for as far as the ray goes to be there, |t d| <= |o| + R with R the largest coordinates
-of the leaf. In sum less than 2**-49 of |W| (2 |o| + R) + |w|.
+Its error: two roundings, an ulp, in the inverse map x -> W x + w; four in each row of W o + w and
+W d; and one in each coordinate of a moved vertex, carried over by W. Errors of W d are multiplied
+by t, where |t d| <= |o| + R if the ray is at the leaf, whose largest coordinates are R. In sum
+this is less than 2**-49 of |W| (2 |o| + R) + |w|.
 """
 
 import warp as wp
@@ -68,8 +68,8 @@ def rounded_dot(m: wp.vec4d, v: wp.vec3d):
     s, h = floats.two_sum(a, b)
     s, i = floats.two_sum(s, c)
     s, j = floats.two_sum(s, m[3])
-    # `s` is the high part of the sum, `rest` the low one. If nothing of that was lost, it is
-    # exact, and the sum of both is correctly rounded.
+    # `s` is the high part of the sum, `rest` the low one. If no error e1 to e5 is left, s + rest is
+    # exact, and x is correctly rounded.
     low, e1 = floats.two_sum(e, f)
     low, e2 = floats.two_sum(low, g)
     other, e3 = floats.two_sum(h, i)
@@ -96,7 +96,7 @@ def moved_point(target: Target, leaf: wp.int32, v: wp.vec3d):
 
 
 @wp.func
-def face_of(target: Target, i: wp.int32):
+def vertices_of(target: Target, i: wp.int32):
     """Return the three vertices of face i of a target, in the coordinates of its tree."""
     face = target.faces[i]
     return target.vertices[face[0]], target.vertices[face[1]], target.vertices[face[2]]
@@ -110,9 +110,9 @@ def corners_of(target: Target, leaf: wp.int32, prim: wp.int32):
     coordinates are those of the world.
     """
     if target.is_scene == 0:
-        a, b, c = face_of(target, prim)
+        a, b, c = vertices_of(target, prim)
         return True, a, b, c
-    a, b, c = face_of(target, target.parts[target.part_of[leaf]].first_face + prim)
+    a, b, c = vertices_of(target, target.parts[target.part_of[leaf]].first_face + prim)
     i, v0 = moved_point(target, leaf, a)
     j, v1 = moved_point(target, leaf, b)
     k, v2 = moved_point(target, leaf, c)

@@ -1,9 +1,9 @@
 """Closest points of a tree on a device: float32 bounds that only discard, then exact distances.
 
 Bounds of boxes and of triangles are those of `traversal.points.point_bounds`, whose margins hold
-here; nothing is fused, which they allow. The search lists candidates, the triangles that may be the
-closest by their bounds in the end; these are measured exactly. Points are the origins of rays,
-whose t_max is the largest distance.
+here; nothing is fused, which they allow. The search lists candidates, the triangles that by their
+bounds may be the closest; `decide` measures these exactly. Points are the origins of rays, whose
+t_max is the largest distance.
 """
 
 import functools
@@ -14,7 +14,7 @@ import warp as wp
 from bvh.devices.exact.floats import INF, ONE, ONE4, ZERO, ZERO4, f4, f8, largest, nan, power_of_two
 from bvh.devices.layout import STACK, Target
 from bvh.devices.stages import marks
-from bvh.devices.stages.moved import face_of
+from bvh.devices.stages.moved import vertices_of
 from bvh.devices.stages.work import Columns, DeviceRays, RayQuery, Work, row_at, row_of
 from bvh.traversal.points import point_bounds
 
@@ -90,9 +90,10 @@ def _triangle_bounds(target: Target, i: int, p: wp.vec3):
 
 @wp.func
 def _square_bound(best: wp.float32, box_error: wp.float64):
-    """Return the squared distance beyond which a box has no closer triangle.
+    """Return the squared distance of a box beyond which no triangle in it is closer.
 
-    `best` is the best upper bound of the distance, `box_error` bounds the error of a box's.
+    `best` is the best upper bound of the distance to a triangle; `box_error` bounds the error of
+    distances to boxes.
     """
     bound = (f8(best) + box_error) * UP
     return f4(wp.min(bound * bound * UP, MOST_SQUARE))
@@ -138,7 +139,7 @@ def _write(
         columns.v[i] = v
         columns.position[i] = wp.vec3d(u, u, u)
         if prim >= 0:
-            a, b, c = face_of(target, prim)
+            a, b, c = vertices_of(target, prim)
             columns.position[i] = (((ONE - u) - v) * a + u * b) + v * c
 
 
@@ -150,7 +151,7 @@ def _point_of(rays: DeviceRays, i: int):
 
 
 @functools.cache
-def nearest_function(size: int) -> Any:
+def point_search_function(size: int) -> Any:
     """Return the function `search` below, whose stack has `size` entries."""
     stack_type = wp.types.vector(length=size, dtype=wp.int32)
     squares_type = wp.types.vector(length=size, dtype=wp.float32)
@@ -236,7 +237,7 @@ def nearest_function(size: int) -> Any:
 
 
 @functools.cache
-def closest_function(nearest_on: Any) -> Any:
+def point_decide_function(nearest_on: Any) -> Any:
     """Return the function `decide` below, which measures a point's candidates by `nearest_on`.
 
     `nearest_on` is `close_on_triangle` or `nearest_on_triangle` (see `point_triangle`).
@@ -256,7 +257,7 @@ def closest_function(nearest_on: Any) -> Any:
         for j in range(work.candidate_count[place]):
             if decided:
                 other = target.ids[work.candidates[j, place]]
-                v0, v1, v2 = face_of(target, other)
+                v0, v1, v2 = vertices_of(target, other)
                 nearest = nearest_on(p, v0, v1, v2)
                 decided = nearest.sure
                 d = nearest.distance

@@ -33,8 +33,8 @@ NOT_MET = f4(3.0e38)
 SHARE4 = f4(2.0**-20)
 
 
-# What Warp has no words for: loads of 16 bytes, and the fused operation of slabs, in float32, where
-# margins cover both. In the code for GPUs it has the remark `slab`: a test finds no other.
+# Native code for what Warp cannot express: loads of 16 bytes, and the fused operation of slabs. The
+# margins cover it fused or not. On GPUs it has the remark `slab`; a test rejects all without one.
 _LOAD = """
 #if defined(__CUDA_ARCH__)
     const {kind}4 row = __ldg(reinterpret_cast<const {kind}4*>(rows.data) + i);
@@ -86,7 +86,7 @@ def _part_of(target: Target, leaf: wp.int32):
 
 
 @wp.func
-def _frame_of(
+def _ray_in(
     target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d, query: RayQuery, end_t: wp.float64
 ):  # fmt: skip
     """Return the `LocalRay` of the world ray o, d in the tree of a leaf, up to t = `end_t`.
@@ -153,7 +153,8 @@ def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
         top, count, first_item, total = int(1), int(0), int(0), int(0)
         listing = query.goal == marks.LIST
         # The leaf that is searched, or IN_TOP or IN_TREE; that of the first candidate; and in a
-        # scene bounds of t: of the closest sure hit, and of the earliest hit of a candidate.
+        # scene bounds of t: of the closest sure hit, and of the earliest hit of a candidate. They
+        # begin as products, as Warp would change the constant itself.
         leaf, first_leaf, end_t, earliest_t = int(IN_TREE), int(0), ONE * INF, ONE * INF
         if with_scenes:
             leaf = wp.where(target.is_scene != 0, IN_TOP, IN_TREE)
@@ -164,14 +165,14 @@ def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
             if with_scenes:
                 # Loaded again, as registers are few.
                 o, d, q = ray_of(rays, query, i)
-                ray = _frame_of(target, leaf, o, d, q, end_t)
+                ray = _ray_in(target, leaf, o, d, q, end_t)
             else:
                 ray = local_rays.local_ray(target.top, o, d, q.t_min, q.t_max, f8(0.0))
             if ray.state == local_rays.OTHER:
                 work.outcome[place] = marks.LISTED
                 return marks.UNDECIDED
             if ray.state == local_rays.MISSES:
-                # The last entry is that of the frame.
+                # The tree is done: pop LEAVE, or end the search if it is the top or the only tree.
                 top -= 1
                 code = stack[top]
                 if with_scenes:
@@ -258,7 +259,7 @@ def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
                             sure = sided and low_t >= sure_low and high_t <= sure_high
                             is_candidate = bool(True)
                             if every_hit:
-                                # A triangle in several leaves of a tree counts once.
+                                # A triangle in several leaves counts once, as a candidate.
                                 is_candidate = not sure or wp.abs(z[3]) > ONE4 or listing
                                 if not is_candidate:
                                     total += 1

@@ -1,4 +1,4 @@
-"""What stages take and hand on: rays or points, what is looked for, answers, and queues."""
+"""Structs that stages take and hand on: rays or points, queries, answers, and queues."""
 
 import warp as wp
 
@@ -50,19 +50,19 @@ class Columns:
 
 @wp.struct
 class Work:
-    """What stages hand on, of `count` rays from `start` on.
+    """State of `count` rays or points from `start` on, which stages hand on.
 
     The place of a ray, 0 to count - 1, is its index in these arrays (see `row_at`).
     """
 
     start: wp.int32
     count: wp.int32
-    threads: wp.int32  # of stages that read queues
+    threads: wp.int32  # of a stage that reads a queue
     rows: wp.array(dtype=wp.int32)  # indices of the rays that are traced; empty: all of them
     outcome: wp.array(dtype=wp.int32)  # MISSED, LISTED, FOUND or the index of a triangle
     candidate_count: wp.array(dtype=wp.int32)
     candidates: wp.array2d(dtype=wp.int32)  # (capacity, places): triangles, with SURELY
-    # Of a scene, (capacity, places): their leaves; the first one is that of `outcome`, too.
+    # In a scene, (capacity, places): leaves of candidates; row 0 has that of a decided `outcome`.
     leaves: wp.array2d(dtype=wp.int32)
     lows: wp.array2d(dtype=wp.float32)  # of points, (capacity, places): lower bounds of distances
     queues: wp.array2d(dtype=wp.int32)  # (QUEUES, places): places of rays

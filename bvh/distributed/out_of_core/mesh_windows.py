@@ -49,7 +49,7 @@ _Rows = tuple[int, int, np.dtype[np.void]]
 def windows_of(source: Any) -> Iterator[Window]:
     """Yield the triangles of a path or mesh, or of several, in order, some at a time.
 
-    Errors name the path or mesh. Each has at least one window, perhaps without triangles.
+    Each path or mesh has at least one window, perhaps without triangles. Errors name it.
     """
     first_vertex = 0
     for number, item in enumerate(_items(source)):
@@ -291,7 +291,7 @@ class GroupWindows:
             raise TypeError(f"groups must be integers, got {given.dtype}")
         if given.ndim > 1:
             raise wrong_groups("triangle", given.shape)
-        # The bits of all faces, if they are the same, and the number of faces; else None, and -1.
+        # One number for all faces, or None; and the number of faces with bits, -1 for one number.
         self._one = bit_masks("groups", given) if given.ndim == 0 else None
         self._count = len(given) if given.ndim else -1
         self._array = given if self._path is None else None

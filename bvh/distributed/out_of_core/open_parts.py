@@ -148,8 +148,8 @@ class OpenParts:
         label = f"{self._place}: part {number}"
         tree_name, ids_name = file_names(number)
         files = {path: _state(path) for path in (tree_path, ids_path)}
-        checks = *files.values(), record.tree_header, record.ids_digest, record.groups, count
-        is_new = checks not in _checked
+        key = *files.values(), record.tree_header, record.ids_digest, record.groups, count
+        is_new = key not in _checked
         with prefixed(f"{label} ({tree_name})"):
             tree = load(tree_path, mmap=True, verify=is_new)
             if not isinstance(tree, BVH):
@@ -163,7 +163,7 @@ class OpenParts:
             in_order = not is_new or (ids[1:] > ids[:-1]).all()
             if len(ids) and not (ids[0] >= 0 and ids[-1] < count and in_order):
                 raise ValueError(f"holds ids that are not ascending in 0..{count - 1}")
-        _checked.add(checks)
+        _checked.add(key)
         return OpenPart(tree, ids, files)
 
 

@@ -177,7 +177,7 @@ class PartPoints(NamedTuple):
             parts = np.full(np.shape(near.prim_id), number, np.int32)
             return vars(near) | {"prim_id": part.ids_of(near.prim_id), "part": parts}
 
-        self._measure(batch, answers, search, progress, count)
+        self._search_parts(batch, answers, search, progress, count)
         columns = answers.result(batch.shape)
         part_of = np.asarray(columns.pop("part"), np.int32)[..., None]
         near = ClosestPoints(**columns)
@@ -193,7 +193,7 @@ class PartPoints(NamedTuple):
             """Return the distances of some points from a part."""
             return {"distance": self._target_of(part).distances(some, threads, None)}
 
-        self._measure(batch, answers, search, progress)
+        self._search_parts(batch, answers, search, progress)
         return answers.columns["distance"]
 
     def inside(
@@ -284,7 +284,7 @@ class PartPoints(NamedTuple):
             cached[self.mask] = loops_of(np.concatenate(edges), self.bounds)
         return cached[self.mask]
 
-    def _measure(
+    def _search_parts(
         self, batch: PointBatch, answers: MergedAnswers,
         search: Callable[[OpenPart, PointBatch, int], Columns], progress: Progress | None,
         count: int | None = None,

@@ -25,7 +25,7 @@ from bvh.tree.boundary import Loops
 TOGETHER = 1 << 20
 # Points that visit the parts together, and pairs of rays or points with parts, of 70 to 80 bytes.
 POINTS, PAIRS = 1 << 17, 1 << 22
-# Far below any distance that is not 0, and above the error of the least of them.
+# More than the rounding errors of the smallest distances, which underflow.
 DENORMALS = 2.0**-1070
 
 # The number of a part, the rows of a batch that may visit it, and of each row the t at which it
@@ -64,10 +64,11 @@ class PartVisits:
         called whenever a run of rays, in the order of the batch, has visited all parts.
         """
         # Boxes have no faces to filter or cull, and no progress of their own.
-        inside = RayOptions(threads=options.threads)
+        box_options = RayOptions(threads=options.threads)
+        counts_of = partial(self._box_counts, batch, box_options)
         for block in _blocks(batch.size, options.progress, TOGETHER):
-            for rows in _runs(block, len(self._valid), partial(self._box_counts, batch, inside)):
-                self._visit_parts(self._boxes_hit(batch, inside, rows), visit, reach)
+            for rows in _runs(block, len(self._valid), counts_of):
+                self._visit_parts(self._boxes_hit(batch, box_options, rows), visit, reach)
                 if finish is not None:
                     finish()
 
@@ -101,7 +102,7 @@ class PartVisits:
         self, batch: PointBatch, visit: Visit, progress: Progress | None, reach: Reach,
         count: int | None = None, mask: int = -1,
     ) -> None:  # fmt: skip
-        """Visit the parts near points that have faces that count for `mask`, near to far.
+        """Visit the parts that are near points, and have faces for `mask`, near to far.
 
         `visit` and `reach` are as in `of_rays`; `count` is the number of closest points that each
         point asks for, None for one.
@@ -143,7 +144,7 @@ class PartVisits:
         return np.asarray(self._valid[shared])
 
     def _farthest(self, points: Floats, parts: Rows) -> Floats:
-        """Return a distance (n,) for each point within which one of the parts has a face."""
+        """Return for each point a distance, (n,), within which one of the parts has a face."""
         result = np.full(len(points), np.inf)
         for low, high in self._boxes[parts].reshape(-1, 2, 3):
             with np.errstate(all="ignore"):
@@ -190,7 +191,7 @@ class PartVisits:
 
 
 def _part_counts(near: Callable[[Rows], Iterator[Group]], rows: Rows) -> Rows:
-    """Return how many of the groups that ``near(rows)`` yields have each of consecutive rows."""
+    """Return for each of consecutive `rows` how many groups of ``near(rows)`` it is in."""
     total = np.zeros(len(rows), np.int64)
     for _, some, _ in near(rows):
         total[some - rows[0]] += 1
@@ -213,7 +214,7 @@ def _grouped(part: NDArray[np.integer], rows: Rows, entry: Floats) -> list[Group
 
 
 def some_of(column: Column, rows: Rows) -> Column:
-    """Return the `rows` of a column; a column of one row, which all queries share, is returned."""
+    """Return the `rows` of a column, or all of it if it is one row, which all queries share."""
     return column if len(column) == 1 else kernel_input(column.take(rows, axis=0))
 
 

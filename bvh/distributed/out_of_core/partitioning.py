@@ -27,15 +27,15 @@ TRIANGLE = np.dtype(
     [("corners", "<f8", (3, 3)), ("vertex_ids", "<i8", 3), ("id", "<i8"), ("groups", "<u4")]
 )
 
-# Memory that a part takes while it is built, for each triangle, vertices shared by none.
+# Memory that a part takes while it is built, for each triangle, if triangles share no vertices.
 BUILD_BYTES = 400
 SMALLEST_MEMORY = 50_000_000
 
 # The corners of an empty box.
 EMPTY_BOX = np.array([[np.inf] * 3, [-np.inf] * 3])
 
-# Depth from which on halves are taken by id, not by centroids: triangles at 1e-1, 1e-2, 1e-3 and so
-# on would take a split for every other one.
+# From this depth on files are halved by id, not divided by centroids: of triangles at 1e-1, 1e-2,
+# 1e-3 and so on, each grid would separate only two.
 DEEPEST = 16
 
 

@@ -126,8 +126,8 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
         """
         check_camera(camera)
         view, seen = camera.upright(), np.empty(0, np.int64)
-        # Grid 1, one ray through the centre of a pixel, too: arrays behind pictures, such as depth,
-        # are of these rays.
+        # Always grid 1, too, one ray through the centre of each pixel: arrays behind pictures, such
+        # as depth, are made with it.
         grids = sorted({1, whole_number("samples", samples)})
         done, total = 0, sum(view.width * view.height * grid**2 for grid in grids)
         with heard(progress) as report:
@@ -273,7 +273,7 @@ def tile_rays(
 def neighbours(parts: Parts, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return `ids` and the ids of all triangles that share the place of a vertex with one of them.
 
-    Vertices are compared by hashes. So a few other ids may be returned, too, which do no harm.
+    Vertices are compared by hashes, so a few other ids may be returned, which does no harm.
     """
     hashes = np.unique(_hashes(parts.corners(ids).reshape(-1, 3)))
     result = [ids]
