@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import isqrt
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import trimesh
 
 import bvh
 from bvh import BVH
+from bvh.surfaces.surface import Surface
+from bvh.surfaces.volumes import solid_sums
 from tests.oracles import tetrahedra, voxels
 from tests.surfaces.test_relations import MAPS, box, column, cut, joined
 
@@ -210,6 +213,54 @@ def test_volumes_are_rounded_correctly(rng: np.random.Generator) -> None:
     assert tree.area == pytest.approx(ball.area, rel=1e-15)
     assert BVH.from_triangles(ball.vertices * 1e-170, ball.faces).area == 0.0
     assert BVH.from_triangles(ball.vertices * 1e120, ball.faces).volume == np.inf
+
+
+HALF = 2.0**1023  # half the least power of two beyond doubles
+# Faces with an area that is a double, though products of their sides are not.
+THIN = {
+    "overflowing side": [[-1.5 * HALF, 0, 0], [1.5 * HALF, 0, 0], [0, 2.0**-900, 0]],
+    "overflowing diagonal": [[-HALF, -HALF, 0], [HALF, HALF, 0], [0, 0, 1e-5]],
+    "area near the largest double": [[-HALF, 0, 0], [HALF, 0, 0], [HALF, 0.3, 0.4]],
+    "no area": [[-1.5 * HALF] * 3, [1.5 * HALF] * 3, [0, 0, 0]],
+    "three long sides": [[0, 0, 0], [2.0**1000, 0, 0], [2.0**999, 2.0**-900, 0]],
+    "a short side": [[0, 0, 0], [2.0**-900, 0, 0], [2.0**1000, 2.0**1000, 0]],
+    "a denormal side": [[0, 0, 0], [5e-324, 0, 0], [2.0**1000, 2.0**1000, 0]],
+    "small": [[0, 0, 0], [2.0**-100, 0, 0], [0, 2.0**-100, 0]],
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", THIN)
+def test_areas_of_thin_faces(name: str) -> None:
+    """The area of a thin face is that of rational numbers, also next to a long segment."""
+    a, b, c = (tuple(map(Fraction, p)) for p in THIN[name])
+    normal = tetrahedra.cross(tetrahedra.minus(b, a), tetrahedra.minus(c, a))
+    square = tetrahedra.dot(normal, normal)
+    shift = 2 * max(0, 100 - square.numerator.bit_length() + square.denominator.bit_length())
+    root = isqrt((square.numerator << shift) // square.denominator)
+    wanted = float(Fraction(root, 2 << shift // 2))
+    segment = [[-HALF, 0, 0], [HALF, 0, 0], [0, 0, 0]]
+    for corners in ([THIN[name]], [segment, THIN[name]]):
+        points = np.array(corners, np.float64).reshape(-1, 3)
+        faces = np.arange(len(points)).reshape(-1, 3)
+        area = BVH.from_triangles(points, faces, warn=False).area
+        assert area == pytest.approx(wanted, rel=1e-15, abs=0.0)
+
+
+@pytest.mark.filterwarnings("error")
+def test_volumes_whose_terms_underflow(rng: np.random.Generator) -> None:
+    """Volume and centroid of tetrahedra with sides of very different orders."""
+    for _ in range(500):
+        solid = rng.normal(size=(4, 3)) * 2.0 ** rng.integers(-300, 300, 3)
+        a, b, c, d = (tuple(map(Fraction, p)) for p in solid.tolist())
+        u, v, w = (tetrahedra.minus(x, a) for x in (b, c, d))
+        volume = tetrahedra.dot(tetrahedra.cross(u, v), w) / 6
+        surface = Surface.of(tree_of(solid[None]))
+        surface.__dict__["outward"] = np.full(4, 1 if volume > 0 else -1, np.int8)
+        found, centroid = solid_sums(surface)
+        assert found == float(abs(volume))
+        wanted = [float((a[k] + b[k] + c[k] + d[k]) / 4) for k in range(3)]
+        assert (np.abs(centroid - wanted) <= 1e-14 * np.ptp(solid, axis=0)).all()
 
 
 @pytest.mark.filterwarnings("error")
