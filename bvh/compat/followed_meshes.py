@@ -36,8 +36,9 @@ class FollowedMesh:
         """Return the tree over a mesh as it is now."""
         stamps, state = self._stamps(mesh), self._state
         if state is None or state[0] != stamps:
-            # Two threads may both build the same tree. A tree over the same faces may be refitted.
+            # If the second stamps are equal, the tree is over the same faces, and may be refitted.
             tree = state[1] if state and state[0][1] == stamps[1] else None
+            # Two threads may both build the same tree.
             if tree is None or not self._refitted(tree, mesh):
                 tree = self._build(mesh)
             state = self._state = stamps, tree
@@ -48,7 +49,7 @@ class FollowedMesh:
         if self._vertices is None:
             return False
         points = self._vertices(mesh)
-        # Faces that were not finite are in no leaf, so that a refit would not find them again.
+        # Faces that were not finite are in no leaf, and would stay out of the refitted tree.
         possible = len(points) == len(tree.vertices) and np.isfinite(tree.vertices).all()
         if possible:
             tree.refit(points)
@@ -65,7 +66,7 @@ def wrapped(data: Any) -> Any:
 def followed_data_set() -> FollowedMesh:
     """Return a FollowedMesh for data sets of VTK or PyVista, with trees over their surfaces."""
     return FollowedMesh(
-        lambda data: _sums_of(wrapped(data)), lambda data: BVH.from_mesh(wrapped(data)),
+        lambda data: _stamps_of(wrapped(data)), lambda data: BVH.from_mesh(wrapped(data)),
         lambda data: np.asarray(wrapped(data).points, np.float64),
     )  # fmt: skip
 
@@ -91,14 +92,14 @@ def checksum(array: NDArray[Any]) -> tuple[Any, ...]:
     return array.shape, array.dtype.str, sums.tobytes(), octets[8 * full :].tobytes()
 
 
-def _sums_of(data: Any) -> tuple[Any, Any]:
+def _stamps_of(data: Any) -> tuple[Any, Any]:
     """Return two stamps of a data set: the first changes with its points, the second with cells."""
     import pyvista as pv
 
     if isinstance(data, pv.MultiBlock):
         # All stamps in the second one: any change of a block builds a new tree.
-        return None, [None if block is None else _sums_of(block) for block in data]
-    # `listed` store points and cells, `grids` points; an explicit grid also has a list of cells.
+        return None, [None if block is None else _stamps_of(block) for block in data]
+    # `listed` data sets store points and cells; `grids` store points, explicit ones cells as well.
     listed, grids = pv.PolyData | pv.UnstructuredGrid, pv.StructuredGrid | pv.ExplicitStructuredGrid
     points = data.GetPoints() if isinstance(data, listed | grids) else None
     has_cells = isinstance(data, pv.UnstructuredGrid | pv.ExplicitStructuredGrid)
@@ -107,18 +108,19 @@ def _sums_of(data: Any) -> tuple[Any, Any]:
     else:
         cells = [data.GetCells()] if has_cells else []
     arrays = [a for part in cells for a in (part.GetOffsetsArray(), part.GetConnectivityArray())]
-    # The modification time of other data sets tells all changes but those of ghost arrays and
-    # coordinates.
+    # The modification time of types that are not `listed` tells all changes but those of ghost
+    # arrays and coordinates.
     if not isinstance(data, listed):
         arrays += [data.GetCellGhostArray(), data.GetPointGhostArray()]
     if isinstance(data, pv.RectilinearGrid):
         arrays += [data.GetXCoordinates(), data.GetYCoordinates(), data.GetZCoordinates()]
     kinds = checksum(data.celltypes) if isinstance(data, pv.UnstructuredGrid) else None
     time = None if isinstance(data, listed) else data.GetMTime()
-    return points and _sum_of(points.GetData()), [kinds, time, *map(_sum_of, arrays)]
+    first = None if points is None else _stamp_of(points.GetData())
+    return first, [kinds, time, *map(_stamp_of, arrays)]
 
 
-def _sum_of(array: Any) -> Any:
+def _stamp_of(array: Any) -> Any:
     """Return a VTK array's checksum; its modification time if not contiguous; None if empty."""
     from vtkmodules.util.numpy_support import vtk_to_numpy
 

@@ -36,7 +36,7 @@ class Clash:
     distance : float
         Depth of a protrusion, length of a pierced part, clearance, or 0 for a collision.
     p1, p2 : tuple of float
-        A point of each: nearest points, or `a`'s deepest point in `b` and the nearest surface.
+        A point of each: nearest points, or `a`'s deepest point in `b` and the nearest one of `b`.
     """
 
     clash_type: int
@@ -77,10 +77,10 @@ class tree:
 
     def __init__(self, file: Any = None, settings: Any = None, backend: str | None = None) -> None:
         # Element k is instance k of the scene. Its product, whether its mesh is closed, and its
-        # tree are item k of the lists; `_numbers` has k by its GUID.
+        # tree are item k of the lists; `_indices` maps its GUID to k.
         self._scene = Scene()
         self._products: list[Any] = []
-        self._numbers: dict[str, int] = {}
+        self._indices: dict[str, int] = {}
         self._closed: list[bool] = []
         self._solids: list[BVH] = []
         if file is not None:
@@ -113,7 +113,7 @@ class tree:
         # The matrix is stored column by column.
         matrix = np.array(element.transformation.matrix, np.float64).reshape(4, 4).T
         mesh = BVH.from_triangles(moved(points, matrix[:3]), faces, warn=False)
-        self._numbers[element.guid] = len(self._products)
+        self._indices[element.guid] = len(self._products)
         self._products.append(element.product)
         self._closed.append(mesh.is_closed and len(mesh) > 0)
         self._solids.append(mesh)
@@ -123,17 +123,17 @@ class tree:
         self, set_a: Iterable[Any], set_b: Iterable[Any], tolerance: float = 0.002,
         check_all: bool = True,
     ) -> tuple[Clash, ...]:  # fmt: skip
-        """Return a clash for each two solids that are in each other by more than a tolerance.
+        """Return a clash for each two solids that overlap by more than a tolerance.
 
-        The two are one of each set. Clashes are piercings, where only edges of one are inside the
-        other, or protrusions. `check_all` has no effect: each pair is checked.
+        One is of `set_a`, the other of `set_b`. A clash is a piercing if only edges of one are
+        inside the other, else a protrusion. `check_all` has no effect: each pair is checked.
         """
         result = []
         for a, b in self._pairs(set_a, set_b, reach=0.0):
             if self._relation(a, b) in ("disjoint", "touching"):
                 continue
             deep = self._solids[a].penetration(self._solids[b])
-            # The deepest point in both, and the nearest one of the other's surface.
+            # The deepest point of one in the other, and the nearest one of the other's surface.
             ends: Any = deep.point, deep.point + deep.depth * np.asarray(deep.direction)
             depth = float(deep.length if deep.pierces else deep.depth)
             if depth > tolerance:
@@ -146,15 +146,14 @@ class tree:
     def clash_collision_many(
         self, set_a: Iterable[Any], set_b: Iterable[Any], allow_touching: bool = False
     ) -> tuple[Clash, ...]:
-        """Return a clash for each two elements whose interiors meet.
+        """Return a clash for each two elements, one of each set, whose interiors meet.
 
-        With `allow_touching` those whose surfaces touch clash, too.
+        It is enough that surfaces touch with `allow_touching`, or if a mesh is not closed.
         """
         result = []
         for a, b in self._pairs(set_a, set_b, reach=0.0):
             near = self._solids[a].distance_to(self._solids[b])
             touch, both_closed = near.distance == 0.0, self._closed[a] and self._closed[b]
-            # Surfaces that touch are enough if that is allowed, or if one mesh is not closed.
             clash = touch and (allow_touching or not both_closed)
             if clash or self._relation(a, b) not in ("disjoint", "touching"):
                 result.append(self._clash(COLLISION, a, b, 0.0, *near.position))
@@ -164,9 +163,9 @@ class tree:
         self, set_a: Iterable[Any], set_b: Iterable[Any], clearance: float = 0.05,
         check_all: bool = False,
     ) -> tuple[Clash, ...]:  # fmt: skip
-        """Return a clash for each two elements with surfaces nearer than a clearance, or touching.
+        """Return a clash for each two elements, one of each set, that are nearer than a clearance.
 
-        `check_all` has no effect: each pair is checked.
+        Distances are those of surfaces; touching ones always clash. `check_all` has no effect.
         """
         result = []
         for a, b in self._pairs(set_a, set_b, clearance):
@@ -178,8 +177,8 @@ class tree:
     def select(self, value: Any, **options: Any) -> list[Any]:
         """Return the elements at a point, or those that meet an element.
 
-        `value` is the point or element. With the option `extend`, a distance, it is all elements
-        that are at most so far from it; other options are ignored.
+        `value` is the point or element. The option `extend` is a distance: elements that are at
+        most so far from it are returned, too. Other `options` are ignored.
         """
         extend = max(float(options.get("extend", 0.0)), 0.0)
         if not hasattr(value, "is_a"):  # A point: elements have `is_a`.
@@ -190,7 +189,7 @@ class tree:
                 or self._solids[k].distance(point) <= extend
             ]  # fmt: skip
         else:
-            a = self._number(value)
+            a = self._index(value)
             near = [
                 b for _, b in self._pairs([value], self._products, extend, with_itself=True)
                 if b == a or self._relation(a, b) != "disjoint"
@@ -238,10 +237,10 @@ class tree:
         """Return the boxes of all elements, shape (n, 2, 3)."""
         return np.array([solid.bounds for solid in self._solids]).reshape(-1, 2, 3)
 
-    def _number(self, element: Any) -> int:
-        """Return the number of an element, k in the lists, by its GUID: its first attribute."""
+    def _index(self, element: Any) -> int:
+        """Return an element's index k in the lists, found by its GUID, which is its attribute 0."""
         guid = element.get_argument(0) if hasattr(element, "get_argument") else element[0]
-        return self._numbers[guid]
+        return self._indices[guid]
 
     def _relation(self, a: int, b: int) -> str:
         """Return the `BVH.relation` of two solids; "disjoint" where a mesh is not closed."""
@@ -251,11 +250,11 @@ class tree:
     def _pairs(
         self, set_a: Iterable[Any], set_b: Iterable[Any], reach: float, with_itself: bool = False
     ) -> Iterable[tuple[int, int]]:
-        """Yield the numbers (a, b) of elements, one of each set, whose boxes are within `reach`.
+        """Yield indices (a, b) of elements, one of each set, whose boxes are at most `reach` apart.
 
         Each pair is yielded once, and an element is paired with itself only if `with_itself`.
         """
-        first, second = ([self._number(e) for e in elements] for elements in (set_a, set_b))
+        first, second = ([self._index(e) for e in elements] for elements in (set_a, set_b))
         boxes = self._boxes()
         others, seen = boxes[second], set[tuple[int, int]]()
         for a in first:
@@ -268,6 +267,6 @@ class tree:
                     yield a, b
 
     def _clash(self, kind: int, a: int, b: int, distance: float, p: Reals, q: Reals) -> Clash:
-        """Return a `Clash` of the type `kind`, of elements number a and b, at points p and q."""
+        """Return a `Clash` of the type `kind`, of elements a and b, at points p and q."""
         ends = tuple(np.asarray(p).tolist()), tuple(np.asarray(q).tolist())
         return Clash(kind, self._products[a], self._products[b], distance, *ends)

@@ -69,8 +69,8 @@ class BVHTree:
     ) -> Self:  # fmt: skip
         """Build a tree over a mesh object of ``bpy``, in object coordinates.
 
-        With `deform` the mesh is that after its modifiers, evaluated by `depsgraph`. The options
-        `render`, `cage` and `epsilon` have no effect.
+        With `deform` its modifiers are applied, as `depsgraph` evaluates them. `render`, `cage` and
+        `epsilon` have no effect.
         """
         source = object.evaluated_get(depsgraph) if deform else object
         mesh = source.to_mesh()
@@ -108,16 +108,16 @@ class BVHTree:
     def find_nearest_range(self, origin: Any, distance: float = 1.84467e19) -> list[Found]:
         """Return results of `find_nearest` for all polygons within a distance, by ascending id."""
         at, tree = np.array(tuple(origin), np.float64), self.tree
-        radius = min(distance, 1e300)  # finite, unlike a distance
+        radius = min(distance, 1e300)  # a radius must be finite, `distance` need not
         ids = np.asarray(tree.overlap_sphere(at, radius).prim_id)
         if not len(ids):
             return []
         near = BVH.from_triangles(tree.vertices, tree.faces[ids]).closest_point(at, k=len(ids))
         result: dict[int, Found] = {}
         # The nearest triangles come first: a polygon keeps the result of its nearest one.
-        for row, far, point in zip(near.prim_id, near.distance, near.position, strict=True):
+        for row, length, point in zip(near.prim_id, near.distance, near.position, strict=True):
             prim = int(ids[row])
-            result.setdefault(int(tree.face_of(prim)), self._found(point, prim, far))
+            result.setdefault(int(tree.face_of(prim)), self._found(point, prim, length))
         return [result[face] for face in sorted(result)]
 
     def overlap(self, other_tree: Self) -> list[tuple[int, int]]:

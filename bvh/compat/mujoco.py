@@ -1,7 +1,7 @@
 """Rays of MuJoCo's models: `scene(model)` follows `MjData`, for `mj_ray` and `mj_multiRay`.
 
 Boxes, meshes, height fields, spheres and capsules are exact; cylinders and ellipsoids are inscribed
-meshes, off by less than three ten-thousandths of their radii; planes are tested separately.
+meshes, off by less than 0.0003 of their radii; planes are tested separately.
 """
 
 from typing import Any, NamedTuple, Self
@@ -27,13 +27,14 @@ ROUND, FINE = 256, 5
 
 
 class GeomHits(NamedTuple):
-    """Closest hits of rays on geoms, of the rays' leading shape; a miss is +inf and -1.
+    """Closest hits of rays on geoms: arrays of the rays' leading shape. A miss has t inf, id -1.
 
     Attributes
     ----------
     t : ndarray of float64
         Distance in units of the direction's length.
     geom_id : ndarray of int32
+        The geom of each hit.
     normal : ndarray of float64, shape (..., 3), or None
         Unit normals, outward, zeros for a miss; None unless ``normals=True``.
 
@@ -121,7 +122,7 @@ class ModelScene:
         exclude : int
             A body that is left out.
         normals : bool
-            Whether to compute normals, which takes as long again.
+            Whether to compute normals, which doubles the time.
 
         Examples
         --------
@@ -142,10 +143,10 @@ class ModelScene:
     ) -> tuple[Reals, NDArray[np.int32], Reals]:  # fmt: skip
         """Return t (n,), geoms (n,) and normals (n, 3) of the closest hits of rays (n, 3).
 
-        A miss has -1, -1 and 0; normals are 0 unless `normals`. Rays hit geoms of the groups whose
-        item of `groups` (6,) is not 0, None for all; but no static ones unless `static`, and none
-        of the body `exclude`, an id. `cutoff` is the largest distance if `lengths`, else the
-        largest t.
+        A miss has -1, -1 and 0; normals are 0 unless `normals`. Rays hit geoms of group k only if
+        item k of `groups` (6,) is not 0, or `groups` is None; static geoms only if `static`; and no
+        geoms of the body with the id `exclude`. `cutoff` is the largest distance if `lengths`, else
+        the largest t.
         """
         if self._frames is None:
             raise ValueError("the geoms have no places yet: call follow(data) before rays are cast")
@@ -186,19 +187,20 @@ class ModelScene:
         Rays from behind miss it. `place` is the plane's position and rotation, whose third column
         is the normal; `limit` is the largest t of each ray.
         """
-        center, turn = place
+        center, rotation = place
         with np.errstate(divide="ignore", invalid="ignore"):
-            # The change of the height above the plane, and the t at which it is 0.
-            change = directions @ turn[:, 2]
-            far = (center @ turn[:, 2] - origins @ turn[:, 2]) / change
-            near = np.flatnonzero((change < 0.0) & (far >= 0.0) & (far < t) & (far <= limit))
+            # How the height above the plane changes with t, and the t at which the height is 0.
+            slope = directions @ rotation[:, 2]
+            at_plane = (center @ rotation[:, 2] - origins @ rotation[:, 2]) / slope
+            nearer = (at_plane >= 0.0) & (at_plane < t) & (at_plane <= limit)
+            rows = np.flatnonzero((slope < 0.0) & nearer)
         # Half extents along x and y; 0 for an infinite one.
         size = self._model.geom_size[number, :2]
         if (size > 0.0).any():
-            at = origins[near] + far[near, None] * directions[near] - center
-            within = np.abs(at @ turn[:, :2]) <= size
-            near = near[((size <= 0.0) | within).all(axis=1)]
-        t[near], geom[near], normal[near] = far[near], number, turn[:, 2]
+            points = origins[rows] + at_plane[rows, None] * directions[rows] - center
+            within = np.abs(points @ rotation[:, :2]) <= size
+            rows = rows[((size <= 0.0) | within).all(axis=1)]
+        t[rows], geom[rows], normal[rows] = at_plane[rows], number, rotation[:, 2]
 
 
 scene = ModelScene
@@ -260,7 +262,7 @@ def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
         faces = model.mesh_face[first : first + model.mesh_facenum[mesh]]
         return BVH.from_triangles(vertices, faces)
     if kind == HFIELD:
-        return _heights(model, int(model.geom_dataid[number]))
+        return _tree_of_heights(model, int(model.geom_dataid[number]))
     if kind == SPHERE:
         return BVH.from_spheres(np.zeros((1, 3)), size[0])
     if kind == CAPSULE:
@@ -274,19 +276,19 @@ def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
     raise TypeError(f"geom {number} has type {kind}, which rays do not support")
 
 
-def _heights(model: Any, field: int) -> BVH:
+def _tree_of_heights(model: Any, field: int) -> BVH:
     """Return the tree of the height field `field`, an id, with the sides and bottom of its base."""
     rows, columns, begin = (
         int(a[field]) for a in (model.hfield_nrow, model.hfield_ncol, model.hfield_adr)
     )
-    # Half extents along x and y, the height of data 1, and the depth of the base below 0.
+    # Half extents along x and y, the height at which data is 1, and the depth of the base below 0.
     wide, long, high, base = model.hfield_size[field]
     z = high * model.hfield_data[begin : begin + rows * columns].reshape(rows, columns)
     x, y = np.linspace(-wide, wide, columns), np.linspace(-long, long, rows)
     top = BVH.from_heightfield(z, x, y)
     corner = np.arange(rows * columns).reshape(rows, columns)
-    # Grid points around the border, counterclockwise from above, and those below them at the
-    # bottom, as indices.
+    # Indices of the vertices of `top` around its border, counterclockwise from above; `low` has
+    # those of the vertices below them, at the bottom of the base.
     edge = np.concatenate([corner[0], corner[1:, -1], corner[-1, -2::-1], corner[-2:0:-1, 0]])
     below = top.vertices[edge] * [1.0, 1.0, 0.0] - [0.0, 0.0, base]
     low = rows * columns + np.arange(len(edge))

@@ -109,8 +109,8 @@ class RaycastingScene:
     ) -> int:  # fmt: skip
         """Add a mesh to the scene, and return its geometry id, as in Open3D.
 
-        Coordinates are converted to float64. `mesh`, which may also be the only argument, is a
-        TriangleMesh of ``open3d.t``, or any mesh that `bvh.BVH.from_mesh` takes.
+        Coordinates are converted to float64. `mesh` is a TriangleMesh of ``open3d.t``, or any mesh
+        that `bvh.BVH.from_mesh` takes; as the only argument it needs no keyword.
         """
         if triangle_indices is None:
             if (mesh is None) == (vertex_positions is None):
@@ -266,7 +266,7 @@ class RaycastingScene:
     def _measure(
         self, query: Callable[..., ArrayLike], points: Given, nthreads: int, nsamples: int = 1
     ) -> Any:
-        """Return the numbers of `query`, a method of BVH, for points; `nsamples` must be odd."""
+        """Return the answers of `query`, a method of BVH, for points; `nsamples` must be odd."""
         count = one_index("nsamples", nsamples)
         if count < 1 or count % 2 == 0:
             raise ValueError(f"nsamples must be odd and at least 1, got {count}")
@@ -294,13 +294,13 @@ def _rays_of_matrices(
         raise ValueError("intrinsic_matrix must have an inverse, got a singular one") from None
     width, height = whole_number("width_px", width_px, 0), whole_number("height_px", height_px, 0)
     # From the camera to the world: the inverse of a rotation is its transpose.
-    turn = extrinsic[:3, :3].T
+    rotation = extrinsic[:3, :3].T
     pixels = np.ones((height, width, 3))
     pixels[..., 0] = np.arange(width) + 0.5
     pixels[..., 1] = (np.arange(height) + 0.5)[:, None]
     rays = np.empty((height, width, 6))
-    rays[..., :3] = -(turn @ extrinsic[:3, 3])
-    rays[..., 3:] = pixels @ (turn @ inverse).T
+    rays[..., :3] = -(rotation @ extrinsic[:3, 3])
+    rays[..., 3:] = pixels @ (rotation @ inverse).T
     return rays
 
 
@@ -325,7 +325,7 @@ def _rays_of_view(
     width, height = whole_number("width_px", width_px, 0), whole_number("height_px", height_px, 0)
     focal = 0.5 * width / math.tan(math.radians(float(angle)) / 2.0)  # in pixels
     intrinsic = np.array([[focal, 0.0, 0.5 * width], [0.0, focal, 0.5 * height], [0.0, 0.0, 1.0]])
-    if focal == 0.0:
+    if focal == 0.0:  # A width of 0: the matrix has no inverse.
         return np.empty((height, 0, 6))
     # A rotation alone, as origins are then set to the eye: by a matrix they would be rounded.
     extrinsic = np.eye(4)

@@ -140,13 +140,13 @@ class CastSurface:
         points, faces = geometries[0] if one else append_faces(*columns)
         # Open3D does not warn of open meshes.
         self.tree = BVH.from_triangles(points.reshape(-1, 3), faces, threads=threads, warn=False)
-        # The geometry of each triangle, and its number there; None for a single geometry.
+        # The geometry of each triangle, and its number in that; None for a single geometry.
         self._ids: list[NDArray[np.uint32]] | None = None
         if len(geometries) > 1:
             counts = [len(part) for _, part in geometries]
             owners = np.repeat(np.arange(len(counts)), counts)
-            local = np.concatenate([np.arange(count) for count in counts])
-            self._ids = [np.append(ids, INVALID_ID).astype(np.uint32) for ids in (owners, local)]
+            numbers = np.concatenate([np.arange(count) for count in counts])
+            self._ids = [np.append(ids, INVALID_ID).astype(np.uint32) for ids in (owners, numbers)]
         self._normals: dict[np.dtype[Any], Reals] = {}
 
     def details(
@@ -174,8 +174,8 @@ class CastSurface:
             # A miss, -1, takes the last row of tables, by mode="wrap".
             rows = prim[part].astype(np.intp)
             if self._ids is None:
-                # Of one geometry, number 0: a shift by 31 turns ids into 0, and leaves the -1 of a
-                # miss, whose bits are those of INVALID_ID.
+                # All triangles are of geometry 0: a shift by 31 turns their ids into 0, and leaves
+                # the -1 of a miss, whose bits are those of INVALID_ID.
                 np.right_shift(prim[part], 31, out=geometry[part].view(np.int32))
                 primitive[part] = prim[part].view(np.uint32)
             else:

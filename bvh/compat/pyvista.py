@@ -79,9 +79,9 @@ class Accessor:
         return result
 
     def thickness(self, method: Literal["ray", "sphere"] = "ray") -> NDArray[np.float64]:
-        """Return the least `BVH.thickness` in each cell, and store it as cell data "thickness".
+        """Return the least `BVH.thickness` of each cell, and store it as cell data "thickness".
 
-        It is measured by `method` at the middles of triangles; NaN for cells without any.
+        It is measured by `method` at the middles of a cell's triangles; NaN for cells without any.
         """
         tree = self.tree
         each, result = tree.thickness(method=method), np.full(self._mesh.n_cells, np.nan)
@@ -94,7 +94,7 @@ class Accessor:
     def _written(points: Any, name: str, query: Any, options: dict[str, Any]) -> Any:
         """Return the answer of `query`, called with `options`, for an array of points.
 
-        If `points` is a data set, the answer becomes its point data `name`, and it is returned.
+        If `points` is a data set, store the answer as its point data `name`; return the data set.
         """
         if not isinstance(points, pv.DataSet):
             return query(points, **options)
@@ -147,7 +147,7 @@ class Accessor:
 
         It says which points are inside `surface` or on it, or outside with `inside_out`. Exact
         parity decides, so `method` and `locator_tolerance` have no effect. A surface that is not
-        closed is a RuntimeError, unless `check_surface` is False.
+        closed raises a RuntimeError, unless `check_surface` is False.
         """
         if not isinstance(surface, pv.PolyData):
             raise TypeError(f"surface must be PolyData, got {type(surface).__name__}")

@@ -70,8 +70,8 @@ Method = Callable[..., object]
 _lock = threading.RLock()
 # Attributes of trimesh that were replaced: owner, name, old value; None if it had none of its own.
 _patches: list[tuple[object, str, object]] = []
-# Classes of trimesh, and their replacements.
-_replacements: dict[type, type[RayMeshIntersector]] = {}
+# The replacement of each class of trimesh.
+_classes: dict[type, type[RayMeshIntersector]] = {}
 # Replacements of casters by id() of their meshes, while they are referenced.
 _casters: weakref.WeakValueDictionary[int, RayMeshIntersector] = weakref.WeakValueDictionary()
 
@@ -90,7 +90,7 @@ def install(contains: OpenRule | None = None) -> contextlib.ExitStack:
     ----------
     contains : {"rays", "winding"}, optional
         How to decide containment in meshes that are not watertight: see
-        `bvh.compat.trimesh.contains`. At first "rays", as in trimesh, with a warning.
+        `bvh.compat.trimesh.contains`. None keeps the rule; at first it is "rays".
 
     Examples
     --------
@@ -130,17 +130,17 @@ def uninstall() -> None:
                 delattr(owner, name)
             else:
                 setattr(owner, name, was)
-        _replacements.clear()
+        _classes.clear()
 
 
 def _replace_all() -> None:
     """Replace all attributes of trimesh that `install` replaces, and list them in `_patches`."""
     casters: Any = trimesh.ray
     # The classes themselves stay, because pickles of meshes refer to them by name.
-    _replacements[casters.ray_triangle.RayMeshIntersector] = InsteadOfRtree
+    _classes[casters.ray_triangle.RayMeshIntersector] = InsteadOfRtree
     if casters.has_embree:
-        _replacements[casters.ray_pyembree.RayMeshIntersector] = InsteadOfEmbree
-    for kind, name in itertools.product(_replacements, METHODS):
+        _classes[casters.ray_pyembree.RayMeshIntersector] = InsteadOfEmbree
+    for kind, name in itertools.product(_classes, METHODS):
         _replace(kind, name, _forwarding(name, getattr(kind, name)))
     util = casters.ray_util
     _replace(util, "contains_points", _contains_points(util.contains_points))
@@ -196,7 +196,7 @@ def _replacement(caster: Any) -> object:
     """Return the replacement of a caster of trimesh, the same object while it is referenced."""
     # Any other value is returned unchanged: also subclasses, whose methods would not be called,
     # and casters of trimesh after `uninstall`, whose replaced methods may still be referenced.
-    kind = _replacements.get(type(caster))
+    kind = _classes.get(type(caster))
     if kind is None:
         return caster
     mesh = caster.mesh
@@ -210,7 +210,7 @@ def _set_ray(mesh: trimesh.Trimesh, value: object) -> None:
     """Set `mesh.ray`; a replacement is stored as a caster of the trimesh class that it replaces."""
     # Meshes thus contain no objects of this package, neither in pickles nor after `uninstall`;
     # `_ray` finds the replacement again.
-    for original, kind in tuple(_replacements.items()):
+    for original, kind in tuple(_classes.items()):
         if isinstance(value, RayMeshIntersector) and type(value) is kind:
             # Only the Embree class takes `scale_to_box`.
             options = (value._scale_to_box,) if kind is InsteadOfEmbree else ()

@@ -80,8 +80,8 @@ def closest_point(mesh: trimesh.Trimesh, points: ArrayLike) -> tuple[Floats, Flo
     """Find the nearest point of a mesh for each point: (closest, distance, triangle_id).
 
     As in trimesh, of faces whose distances are equal to 1e-8 of them, the result is the face that
-    faces the point most; of equal ones, the lowest. `BVH.closest_point` has no such tolerance. The
-    results are NaN and -1 for points that are not finite, NaN, +inf and -1 without faces.
+    faces the point most; of equal ones, the lowest. `BVH.closest_point` has no such tolerance. For
+    points that are not finite the results are NaN, NaN and -1; without faces NaN, +inf and -1.
 
     Arguments of the wrong shape or type raise a ValueError or TypeError that names them.
 
@@ -222,10 +222,11 @@ class ProximityQuery:
 def _nearest_facing(
     tree: BVH, points: Floats, count: int = FEW
 ) -> tuple[Floats, Floats, NDArray[np.int32]]:
-    """Return position, distance and id of the nearest face of each point that faces it most.
+    """Return position, distance and id of each point's nearest face.
 
-    Of faces at equal distance, it is the face whose normal is nearest to the direction to the
-    point. The `count` nearest faces are compared; more, up to MANY, if all of them are as near.
+    Of faces at equal distance, it is the one that faces the point most: whose normal is nearest to
+    the direction to the point. The `count` nearest faces are compared; more, up to MANY, if these
+    are all equally near.
     """
     near = tree.closest_point(points, k=count)
     nearest = near.distance[:, :1]
@@ -251,7 +252,7 @@ def _nearest_facing(
 def _signed_by_faces(mesh: trimesh.Trimesh, tree: BVH, points: Floats) -> Floats:
     """Return distances, positive inside: by the side of the nearest face, or else `contains`.
 
-    The side decides where a point is straight above or below the nearest face.
+    The side decides for points that project into their nearest face, up to a tolerance.
     """
     closest, distance, face = closest_point(mesh, points)
     if len(tree.faces) == 0:

@@ -36,7 +36,7 @@ class RayMeshIntersector:
     scale_to_box : bool
         Accepted for compatibility; exact hits need no scaling.
     geometry : trimesh.Trimesh
-        The mesh, under the name that Embree's class uses. None, or two, are a TypeError.
+        The mesh, by its name in Embree's class. Both names, or neither, raise a TypeError.
 
     Examples
     --------
@@ -148,7 +148,7 @@ class RayMeshIntersector:
         tree, o, d = self._cast(origins, directions)
         if limit is not None:
             limit = whole_number("max_hits", limit)
-        keep: Any = slice(None)  # which hits are returned: all, or those in a mask
+        keep: Any = slice(None)  # the hits to return: all, or a mask
         if not multiple:
             nearest = tree.closest_hit(o, d)
             ray = np.flatnonzero(nearest.mask)

@@ -112,7 +112,7 @@ class OBBTree(CellLocator):
         return 0 if front is None else (1 if front else -1)
 
     def InsideOrOutside(self, point: Any) -> int:
-        """Return -1 for a point inside of a closed surface, 1 outside, by exact parity."""
+        """Return -1 for a point inside a closed surface, 1 for one outside, by exact parity."""
         return -1 if self.tree.contains(np.asarray(point, np.float64)) else 1
 
 

@@ -22,7 +22,7 @@ Names = tuple[Hashable, Hashable]
 Faces = tuple[int, int]
 
 # Kinds of trees that are taken in addition to meshes. Rows of their primitives have the first end
-# of the axis at 6, and end with the second and the radius.
+# of the axis in columns 6:9, the second in -4:-1, and the radius last.
 ROUND = "spheres", "capsules"
 # Pairs of faces at a time, and by what share of their size points may be off a face.
 CHUNK, NEAR = 1 << 14, 2.0**-44
@@ -41,7 +41,7 @@ class FacePair:
         self._faces = dict(zip(names, faces, strict=True))
 
     def index(self, name: Hashable) -> int:
-        """Return the face of the mesh with a name, as in trimesh; -1 for a mesh inside another."""
+        """Return the face of the mesh with a name, as in trimesh; -1 if one mesh is inside."""
         return self._faces[name]
 
 
@@ -223,8 +223,8 @@ def _corners(view: SceneView, pairs: ScenePairs, side: int) -> Reals:
     for k in np.unique(leaf).tolist():
         rows = leaf == k
         triangles = view.trees[view.tree_of[k]].primitives
-        local = triangles.points[triangles.faces[prim[rows]]]
-        corners[rows] = moved(local.reshape(-1, 3), view.maps[k]).reshape(-1, 3, 3)
+        unmoved = triangles.points[triangles.faces[prim[rows]]].reshape(-1, 3)
+        corners[rows] = moved(unmoved, view.maps[k]).reshape(-1, 3, 3)
     return corners
 
 
@@ -245,20 +245,20 @@ def _round_places(
         both, gaps = (found.first, found.second), found.gaps()
         # x and y: the nearest points of both axes, or of an axis and a face.
         x, y, radii = gaps[:, 2:5], gaps[:, 5:8], np.stack([some.radii for some in both])
-        faces = [not rounds.is_round(side, leaf) for side, leaf in enumerate((one, other))]
-        axes = both[1].corners if faces[0] else both[0].corners
+        is_face = [not rounds.is_round(side, leaf) for side, leaf in enumerate((one, other))]
+        axes = both[1].corners if is_face[0] else both[0].corners
         # Unit vectors from y to x; at right angles to an axis where these are the same.
         apart = np.array([unit_along(*each) for each in zip(x - y, axes, strict=True)])
-        r, s = radii[:, :, None]  # 0 of faces
+        r, s = radii[:, :, None]  # 0 for faces
         # Halfway between the points of both surfaces that are deepest in each other.
         points[rows] = 0.5 * (x - r * apart) + 0.5 * (y + s * apart)
-        if any(faces):
+        if any(is_face):
             # Where an axis crosses a face, at a point that `gaps` does not return.
             crossings, does_cross = crossed(both[0].corners, both[1].corners)
             points[rows[does_cross]] = crossings[does_cross]
         else:
             depths[rows] = radii.sum(axis=0) - np.linalg.norm(x - y, axis=1)
-        normals[rows] = normals_of(both[0].corners) if faces[0] else -apart
+        normals[rows] = normals_of(both[0].corners) if is_face[0] else -apart
     return points, normals, depths
 
 
@@ -275,9 +275,9 @@ def depth_in_mesh(
     solid = Scene()
     solid.add(tree, transform)
     primitives = shapes.arrays.primitives
+    # Shapes in the world (see ROUND).
     rows = primitives.points[list(prims)]
     rows = shape_of(primitives).instances(rows, np.ascontiguousarray(placed[:3]))
-    # The first end of an axis is at 6; the second end and the radius come last.
     return float(max(row[-1] - _least_distance(solid, row[6:9], row[-4:-1]) for row in rows))
 
 
@@ -297,8 +297,7 @@ def point_inside(solid: Instance, other: Instance, connected: bool) -> Reals | N
     the mesh of `other` is `connected`.
     """
     if other.child.kind in ROUND:
-        # The lowest points of shapes: rows have the ends of the axis at 6:9 and -4:-1, and last the
-        # radius.
+        # The lowest point of each shape (see ROUND).
         rows = other.child.arrays.primitives.points
         lower_end = np.where(rows[:, [8]] < rows[:, [-2]], rows[:, 6:9], rows[:, -4:-1])
         points = lower_end - [0.0, 0.0, 1.0] * rows[:, -1:]

@@ -32,7 +32,7 @@ from bvh.scene.solids.instance_contacts import candidates, find_closest, find_to
 from bvh.scene.table import Instance
 
 NO_PAIRS = np.empty(0, np.int64)  # pairs of instances that a search leaves out: none
-# A mesh, or a part of it, inside a solid one: ids of the pair, and a vertex that is inside.
+# A mesh, or a part of it, inside a solid one: ids of the pair, and a point that is inside.
 Inside = tuple[int, int, Reals]
 EXTERNAL = "__external"  # the name of a mesh that is in no manager
 
@@ -84,7 +84,7 @@ class CollisionManager:
         `mesh` may also be a `BVH` over spheres or capsules, of which the surfaces count. Returns
         the new instance in a `bvh.Scene`. A mesh that is added several times has one tree. The
         transform may be any affine, invertible matrix. Raises a ValueError or TypeError if its
-        shape is not (4, 4), if it is singular, or if `mesh` is nothing of these.
+        shape is not (4, 4), if it is singular, or if `mesh` is none of these.
         """
         # Everything that may fail precedes the addition to the scene.
         replaces, matrix, solid = name in self._ids, _matrix(transform), False
@@ -124,7 +124,7 @@ class CollisionManager:
         all contacts: each pair of faces that touch, and each mesh inside a convex one. Contacts
         have the name of the mesh in the manager, and "__external" for `mesh`.
         """
-        hit, names, data = self._colliding(_one(mesh, transform), return_names, return_data)
+        hit, names, data = self._colliding(_manager_of(mesh, transform), return_names, return_data)
         return _chosen(hit, {first for first, _ in names}, data, return_names, return_data)
 
     def in_collision_internal(self, return_names: bool = False, return_data: bool = False) -> Any:
@@ -145,7 +145,7 @@ class CollisionManager:
         With `return_names` also a set of pairs of names, first the name in this manager; with
         `return_data` also all contacts, as in `in_collision_single`.
         """
-        hit, names, data = self._colliding(_managed(other_manager), return_names, return_data)
+        hit, names, data = self._colliding(_copy_of(other_manager), return_names, return_data)
         return _chosen(hit, names, data, return_names, return_data)
 
     def min_distance_single(
@@ -157,7 +157,7 @@ class CollisionManager:
         It is 0 if they collide. Without a mesh in the manager it is +inf, and name and data None.
         `return_name` and `return_data` add the nearest mesh's name, and a `DistanceData`.
         """
-        distance, names, data = self._nearest(_one(mesh, transform))
+        distance, names, data = self._nearest(_manager_of(mesh, transform))
         return _chosen(distance, names[0], data, return_name, return_data)
 
     def min_distance_internal(
@@ -183,7 +183,7 @@ class CollisionManager:
 
         Names begin with that in this manager. Without a pair: +inf, names (None, None), no data.
         """
-        distance, names, data = self._nearest(_managed(other_manager))
+        distance, names, data = self._nearest(_copy_of(other_manager))
         return _chosen(distance, names, data, return_names, return_data)
 
     def _id(self, name: Hashable) -> int:
@@ -242,10 +242,10 @@ class CollisionManager:
             """Return which pairs of leaves to compare: in one manager, each two leaves once."""
             return first < second if content is view else np.ones(len(first), np.bool_)
 
-        transform, progress, itself = None, None, False  # shared edges are contacts
+        transform, progress, itself = None, None, False  # if True, shared edges do not count
         pairs = find_leaf_pairs(view, content, transform, itself, threads, progress, compared)
         points, normals, depths, has_round = contact_places(view, content, pairs)
-        # Functions that measure depths: one for two meshes; with a sphere or capsule, by prims.
+        # Functions that measure depths, for two meshes, or two prims with a sphere or capsule.
         shared: dict[Any, Callable[[], float]] = {}
         contacts: list[ContactData] = []
         owners, faces = map(tuple, pairs.instance_id.tolist()), map(tuple, pairs.prim_id.tolist())
@@ -373,14 +373,14 @@ def _matrix(transform: ArrayLike | None) -> NDArray[np.float64]:
     return matrix
 
 
-def _one(mesh: trimesh.Trimesh, transform: ArrayLike | None) -> CollisionManager:
+def _manager_of(mesh: trimesh.Trimesh, transform: ArrayLike | None) -> CollisionManager:
     """Return a new manager of one mesh, under the name EXTERNAL."""
     manager = CollisionManager()
     manager.add_object(EXTERNAL, mesh, transform)
     return manager
 
 
-def _managed(manager: CollisionManager) -> CollisionManager:
+def _copy_of(manager: CollisionManager) -> CollisionManager:
     """Return a copy with its own scene, so that a manager meets itself like any other manager."""
     if not isinstance(manager, CollisionManager):
         raise TypeError(f"other_manager must be a CollisionManager, got {type(manager).__name__}")

@@ -26,7 +26,7 @@ from importlib import import_module
 
 MODULES = ("rtcore", "rtcore_scene", "mesh_construction")
 
-# That of the embreex whose interface this is.
+# The version of embreex whose interface this is.
 __version__ = "4.4.0"
 
 

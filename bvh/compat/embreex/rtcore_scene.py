@@ -85,7 +85,7 @@ class EmbreeScene:
             return np.where(met, 0, -1).astype(np.int32)
         tree = self.tree
         hits = tree.closest_hit(origins, directions, t_max=limits)
-        # For a miss, whose prim_id is -1, this is -1, which is replaced below.
+        # -1 for a miss, whose prim_id is -1.
         geometry = (self._begins.searchsorted(hits.prim_id, "right") - 1).astype(np.int32)
         prim = np.where(hits.mask, hits.prim_id - self._begins[geometry], -1).astype(np.int32)
         far = np.where(hits.mask, hits.t, limits).astype(np.float32)
@@ -97,5 +97,4 @@ class EmbreeScene:
             sides = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
             normals[hits.mask] = sides[hits.mask]
         u, v = (np.where(hits.mask, w, 0.0).astype(np.float32) for w in (hits.u, hits.v))
-        geometry[~hits.mask] = -1
         return {"u": u, "v": v, "Ng": normals, "tfar": far, "primID": prim, "geomID": geometry}
