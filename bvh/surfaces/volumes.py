@@ -29,7 +29,6 @@ def solid_sums(surface: Surface) -> tuple[float, Reals]:
         corners, outward, point_ids, np.ones_like(every), every, np.full_like(every, -1),
         np.zeros((1, SHARES)), origin, e, sums,
     )  # fmt: skip
-<<<<<<< HEAD
     # Both ends of the interval that holds the exact sum must have the same nearest double; else the
     # sum is repeated in integers. Underflow loses less than 2**-940 in all, which must not matter in
     # the volume and in the moment along the shortest side of the box.
