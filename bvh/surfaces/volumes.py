@@ -30,8 +30,8 @@ def solid_sums(surface: Surface) -> tuple[float, Reals]:
         np.zeros((1, SHARES)), origin, e, sums,
     )  # fmt: skip
     # Both ends of the interval that holds the exact sum must have the same nearest double; else the
-    # sum is repeated in integers. Underflow loses less than 2**-940 in all, which must not matter in
-    # the volume and in the moment along the shortest side of the box.
+    # sum is repeated in integers. Underflow loses less than 2**-940 in all, which must not matter
+    # in the volume and in the moment along the shortest side of the box.
     total, error = Fraction(sums[0]) + Fraction(sums[1]), Fraction(sums[SIZE]) * Fraction(ROUNDING)
     unit = Fraction(2) ** (3 * e) / 6
     volume = nearest((total - error) * unit)
