@@ -194,6 +194,7 @@ def test_counts_that_are_too_large(
         corners_in_windows(path)
 
 
+@pytest.mark.filterwarnings("ignore:a line in the header of a PLY file is ignored")
 @pytest.mark.parametrize("how", ["flipped", "cut", "counted", "longer"])
 def test_damage_at_random(how: str, tmp_path: Path, rng: np.random.Generator) -> None:
     """Either the answer of the whole file, or an error."""

@@ -8,17 +8,18 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from multiprocessing import get_context
-from multiprocessing.process import BaseProcess
 from threading import active_count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bvh.runtime.cache.kernel_folders import cache_roots
 from bvh.runtime.cache.kernel_sources import PACKAGE
 from bvh.runtime.cpus import allowed_cpus
 
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
 # Processes that compile, by the name of the function, which begins the names of its files.
-_compiling: dict[str, BaseProcess] = {}
+_compiling: dict[str, "BaseProcess"] = {}
 
 
 def compile_meanwhile(name: str, work: Callable[[], None]) -> None:
@@ -32,6 +33,8 @@ def compile_meanwhile(name: str, work: Callable[[], None]) -> None:
     stored = setting.lower() != "off" and not (PACKAGE / "linked").exists()
     if not stored or allowed_cpus() < 2 or _is_compiled(name, setting):
         return
+    from multiprocessing import get_context
+
     # A fork is the fastest to start, and is safe in a process that has no other threads yet.
     can_fork = sys.platform == "linux" and active_count() == 1
     context: Any = get_context("fork" if can_fork else "spawn")
