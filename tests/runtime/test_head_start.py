@@ -29,7 +29,7 @@ began = len(head_start._compiling)
 imported = "numba" in sys.modules
 from bvh.runtime.compiler.kernel_cache import tally
 total = add(1.0, 2.0)
-print(json.dumps([began, imported, total, tally.compiled, len(head_start._compiling)]))
+print(json.dumps([began, imported, total, tally.compiled]))
 """
 
 forking = pytest.mark.skipif(sys.platform != "linux", reason="a spawned child imports files")
@@ -45,21 +45,20 @@ def told(cache: object, work: str, before: str = "", **settings: object) -> list
 def test_the_kernel_is_loaded_not_compiled(tmp_path: Path) -> None:
     """The first process imports Numba itself, and waits for the kernel when it needs it."""
     two = "head_start.allowed_cpus = lambda: 2"
-    told_first = told(tmp_path, "add(1.0, 2.0)", two)
-    # `invoke`, which every process needs, may come from either.
-    assert told_first[:3] == [1, False, 3.0] and told_first[4] == 0
+    # `invoke`, which every process needs, may be compiled by either.
+    assert told(tmp_path, "add(1.0, 2.0)", two)[:3] == [1, False, 3.0]
     names = [path.name for path in tmp_path.glob("*/*.add.*")]
     assert len(names) == 1
     # Now it is there: no process is started.
-    assert told(tmp_path, "add(1.0, 2.0)", two) == [0, False, 3.0, 0, 0]
+    assert told(tmp_path, "add(1.0, 2.0)", two) == [0, False, 3.0, 0]
 
 
 @forking
 @pytest.mark.parametrize("work", ["raise OSError", "os._exit(3)", "print(1); add(1, 2)"])
 def test_what_fails_is_compiled_here(tmp_path: Path, work: str) -> None:
     """A process that ends, or compiles the function for other types."""
-    told_now = told(tmp_path, work, "head_start.allowed_cpus = lambda: 2")
-    assert told_now[:3] == [1, False, 3.0] and told_now[4] == 0
+    before = "head_start.allowed_cpus = lambda: 2"
+    assert told(tmp_path, work, before)[:3] == [1, False, 3.0]
 
 
 @pytest.mark.parametrize(
