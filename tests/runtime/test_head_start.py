@@ -32,7 +32,7 @@ total = add(1.0, 2.0)
 print(json.dumps([began, imported, total, tally.compiled]))
 """
 
-forking = pytest.mark.skipif(sys.platform != "linux", reason="a spawned child imports files")
+forking = pytest.mark.skipif(sys.platform != "linux", reason="only forks are safe")
 
 
 def told(cache: object, work: str, before: str = "", **settings: object) -> list[object]:

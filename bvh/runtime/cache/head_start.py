@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from threading import active_count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bvh.runtime.cache.kernel_folders import cache_roots
 from bvh.runtime.cache.kernel_sources import PACKAGE
@@ -26,21 +26,19 @@ def compile_meanwhile(name: str, work: Callable[[], None]) -> None:
     """Call work(), which compiles the function `name`, in another process; do not wait.
 
     Do nothing where that does not help: if kernels are linked or are not stored, if the function
-    has been compiled before, by any version, or if there is a single CPU. The other process stores
-    the kernel in the folder that both use, and ends at the latest with this one.
+    has been compiled before, by any version, or if there is a single CPU; nor where a fork is not
+    safe: outside Linux, and if this process has other threads. The other process stores the kernel
+    in the folder that both use, and ends at the latest with this one.
     """
     setting = os.environ.get("BVH_CACHE_DIR", "")
     stored = setting.lower() != "off" and not (PACKAGE / "linked").exists()
-    if not stored or allowed_cpus() < 2 or _is_compiled(name, setting):
-        return
-    from multiprocessing import get_context
+    helps = stored and allowed_cpus() > 1 and not _is_compiled(name, setting)
+    if helps and sys.platform == "linux" and active_count() == 1:
+        from multiprocessing import get_context
 
-    # A fork is the fastest to start, and is safe in a process that has no other threads yet.
-    can_fork = sys.platform == "linux" and active_count() == 1
-    context: Any = get_context("fork" if can_fork else "spawn")
-    process = context.Process(target=_call_silently, args=(work,), daemon=True)
-    process.start()
-    _compiling[name] = process
+        process = get_context("fork").Process(target=_call_silently, args=(work,), daemon=True)
+        process.start()
+        _compiling[name] = process
 
 
 def wait_for(name: str) -> bool:
