@@ -133,14 +133,14 @@ def target_on(trees: Sequence[TreeArrays], device: Any, leaves: int | None = Non
     Without `leaves` there is one tree, which is the top. Otherwise the target begins with room for
     a top over that many leaves, and arrays of the leaves are still empty (see `instances`).
     """
-    room = {"boxes": max(leaves - 1, 0), "ids": leaves} if leaves is not None else {}
-    room |= {"children": room.get("boxes", 0), "bits": room.get("ids", 0)}
+    # The top has no triangles, but `triangles` and `ids` share their indices.
+    n = leaves or 0
+    nodes = max(n - 1, 0)
+    room = {"boxes": nodes, "children": nodes, "triangles": n, "ids": n, "bits": n}
     rows = {
         name: [np.zeros((room.get(name, 0), *shape), numpy_type(dtype)[0])]
         for name, (dtype, shape) in COLUMNS.items()
     }
-    # Triangles are indexed as ids are.
-    rows["triangles"][0] = np.zeros((room.get("ids", 0), 3, 4), np.float32)
     target, parts = Target(), []
     for arrays in trees:
         part, columns = columns_of(arrays, {name: sum(map(len, rows[name])) for name in rows})
@@ -148,12 +148,13 @@ def target_on(trees: Sequence[TreeArrays], device: Any, leaves: int | None = Non
         for name, column in columns.items():
             rows[name].append(column)
     for name, some in rows.items():
-        column = np.concatenate(some, dtype=some[0].dtype, casting="unsafe")
+        column = np.concatenate(some, dtype=some[0].dtype)
         setattr(target, name, wp.array(column, dtype=COLUMNS[name][0], device=device))
     target.probe = wp.vec2d(1.0 + 2.0**-30, (1.0 + 2.0**-30) ** 2)
     target.is_scene = int(leaves is not None)
     if leaves is None:
         target.top = parts[0]
     target.parts = wp.array(parts, dtype=Part, device=device)
+    # Later, `instances.build_top` adds the levels of a scene's top.
     target.depth = max((int(part.depth) for part in parts), default=0)
     return target

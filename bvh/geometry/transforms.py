@@ -50,8 +50,8 @@ def _parts_of_dot(m, v):
     """Return (s, rest, sizes, lost) of m . (v, 1), for numbers or SIMD lanes.
 
     s + rest is close to the value. `sizes` are the absolute values of its four terms. `lost` are
-    the rounding errors of the three products and three sums behind s; `rest` is their rounded sum,
-    in five steps of numbers below 2**-51 of the sum of the sizes.
+    the rounding errors of the three products and three sums behind s. `rest` is their sum, in
+    five rounded steps whose results are below 2**-51 times the sum of the sizes.
     """
     a, e = floats.two_product(m[0], v[0])
     b, f = floats.two_product(m[1], v[1])

@@ -46,7 +46,8 @@ def _slopes(lib, points, ends, numbers):
     below = xp.where(ahead | ~usable, 1.0, length_a * length_b - along)
     inverse = xp.where(ahead, 1.0 / above, below / xp.where(usable, square, 1.0))
     factor = xp.where(usable, inverse, 0.0) / (4.0 * math.pi)
-    return tuple(lib.bounded(times(factor / r, n) / scale, 1) for r in (length_a, length_b))
+    both = (times(factor / r, n) / scale for r in (length_a, length_b))
+    return tuple(lib.zero_unless_finite(rows, 1) for rows in both)
 
 
 def pull_winding(lib, points, ends, numbers, gradients):

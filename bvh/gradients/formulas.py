@@ -35,9 +35,9 @@ class ArrayLibrary(NamedTuple):
     xp: Any
     # Returns an array as a constant, which has no gradient.
     fixed: Callable[[Array], Array]
-    # `in_range` as a linear function, its own transpose, so that derivatives of derivatives are in
-    # range, too.
-    bounded: Callable[[Array, int], Array]
+    # `zero_unless_finite` (see below) as a linear function, its own transpose, so that derivatives
+    # of derivatives are in range, too.
+    zero_unless_finite: Callable[[Array, int], Array]
     # Returns whether there may be derivatives of derivatives.
     recorded: Callable[[], bool]
 
@@ -88,7 +88,7 @@ class PointRates(NamedTuple):
     faces: Faces
 
 
-def in_range(xp, values, axes):
+def zero_unless_finite(xp, values, axes):
     """Return values, with 0 in place of all along the last `axes` axes if any is not finite."""
     finite = xp.isfinite(values)
     for _ in range(axes):
@@ -98,7 +98,7 @@ def in_range(xp, values, axes):
     return xp.where(finite, values, 0.0)
 
 
-def _bounded(formula):
+def _with_finite_rows(formula):
     """Return `formula` with 0 in place of arguments and results that are not finite, row by row.
 
     So derivatives of derivatives stay in range. Arguments of a formula are the library; directions
@@ -108,22 +108,22 @@ def _bounded(formula):
 
     @wraps(formula)
     def call(lib, start, corners, results, hit, slopes, **options):
-        def bound(value):
+        def finite(value):
             """Return an array, or each of a tuple, with 0 for rows that are not finite."""
             if isinstance(value, tuple):
-                return tuple(map(bound, value))
-            return lib.bounded(value, len(value.shape) - len(hit.shape))
+                return tuple(map(finite, value))
+            return lib.zero_unless_finite(value, len(value.shape) - len(hit.shape))
 
         # An infinite t or distance has no derivative.
         hit = hit & lib.xp.isfinite(results[0])
         if lib.recorded():
-            start, corners, results = bound((start, corners, results))
-        return bound(formula(lib, start, corners, results, hit, bound(slopes), **options))
+            start, corners, results = finite((start, corners, results))
+        return finite(formula(lib, start, corners, results, hit, finite(slopes), **options))
 
     return call
 
 
-@_bounded
+@_with_finite_rows
 def pull_hit(lib, directions, corners, hits, hit, gradients):
     """Return gradients of origins, directions and corners from `gradients` of t, u, v and position.
 
@@ -140,7 +140,7 @@ def pull_hit(lib, directions, corners, hits, hit, gradients):
     return by_origins, times(t, by_origins), by_corners
 
 
-@_bounded
+@_with_finite_rows
 def push_hit(lib, directions, corners, hits, hit, tangents):
     """Return tangents of t, u, v and position from `tangents` of origins, directions and corners.
 
@@ -181,7 +181,7 @@ def hit_rates(lib, directions, corners, hits, hit):
     return HitRates(*rows, usable, faces)
 
 
-@_bounded
+@_with_finite_rows
 def pull_point(lib, points, corners, results, hit, gradients, signed):
     """Return gradients of points and corners from `gradients` of distance, u, v and position.
 
@@ -204,7 +204,7 @@ def pull_point(lib, points, corners, results, hit, gradients, signed):
     return by_points, lib.xp.stack(by_corners, -2)
 
 
-@_bounded
+@_with_finite_rows
 def push_point(lib, points, corners, results, hit, tangents, signed):
     """Return tangents of distance, u, v and position from `tangents` of points and corners.
 

@@ -22,32 +22,32 @@ from bvh.gradients.queries import DifferentiableQueries
 from bvh.gradients.searches import plain_memory
 
 # This primitive is declared linear, as JAX cannot transpose a test of values in `where`.
-bounded_p = Primitive("bvh_bounded")
+finite_p = Primitive("bvh_zero_unless_finite")
 
 
-@bounded_p.def_impl
-def _in_range(values, *, axes):
-    """Return `formulas.in_range` of values: what the primitive computes."""
-    return formulas.in_range(jnp, values, axes)
+@finite_p.def_impl
+def _compute(values, *, axes):
+    """Return `formulas.zero_unless_finite` of values: what the primitive computes."""
+    return formulas.zero_unless_finite(jnp, values, axes)
 
 
-def bounded(values, axes):
-    """Return `formulas.in_range` of values over the last `axes` axes, as a linear function."""
-    return bounded_p.bind(values, axes=axes)
+def zero_unless_finite(values, axes):
+    """Return `formulas.zero_unless_finite` over the last `axes` axes, as a linear function."""
+    return finite_p.bind(values, axes=axes)
 
 
 def _batch(args, dims, *, axes):
-    """Return (`bounded` of a batch of values, 0): the axis dims[0] of the batch becomes axis 0."""
-    # In front, it is not among the last `axes` axes, over which values are bounded together.
-    return bounded(jnp.moveaxis(args[0], dims[0], 0), axes), 0
+    """Return (the result for a batch of values, 0): axis dims[0] of the batch becomes axis 0."""
+    # In front, it is not among the last `axes` axes, over which values become 0 together.
+    return zero_unless_finite(jnp.moveaxis(args[0], dims[0], 0), axes), 0
 
 
-bounded_p.def_abstract_eval(lambda values, *, axes: values)
-mlir.register_lowering(bounded_p, mlir.lower_fun(_in_range, multiple_results=False))
-ad.deflinear2(bounded_p, lambda gradient, _, *, axes: [bounded_p.bind(gradient, axes=axes)])
-batching.primitive_batchers[bounded_p] = _batch
+finite_p.def_abstract_eval(lambda values, *, axes: values)
+mlir.register_lowering(finite_p, mlir.lower_fun(_compute, multiple_results=False))
+ad.deflinear2(finite_p, lambda gradient, _, *, axes: [finite_p.bind(gradient, axes=axes)])
+batching.primitive_batchers[finite_p] = _batch
 
-LIBRARY = formulas.ArrayLibrary(jnp, jax.lax.stop_gradient, bounded, lambda: True)
+LIBRARY = formulas.ArrayLibrary(jnp, jax.lax.stop_gradient, zero_unless_finite, lambda: True)
 
 # Compiled together, as JAX would otherwise compile each step.
 PUSHES = {

@@ -136,7 +136,7 @@ class DifferentiableQueries(ABC, Generic[Array]):
 
     def summable(self, rows: Array) -> Array:
         """Return `rows` of three whose gradients, summed over all queries, become 0 on overflow."""
-        result: Array = self.library.bounded(rows, 1)
+        result: Array = self.library.zero_unless_finite(rows, 1)
         return result
 
     def returned(

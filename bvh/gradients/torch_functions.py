@@ -20,15 +20,15 @@ from bvh.gradients.searches import plain_memory
 CPU = torch.device("cpu")
 
 
-class Bounded(torch.autograd.Function):
+class ZeroUnlessFinite(torch.autograd.Function):
     """Values in range, as are their derivatives of any order: apply(values, axes)."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(values, axes):
-        """Return `formulas.in_range` of values over the last `axes` axes."""
-        return formulas.in_range(torch, values, axes)
+        """Return `formulas.zero_unless_finite` of values over the last `axes` axes."""
+        return formulas.zero_unless_finite(torch, values, axes)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -37,23 +37,23 @@ class Bounded(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
-        """Return the gradient, itself bounded, and None for `axes`."""
-        return Bounded.apply(gradient, ctx.axes), None
+        """Return the gradient, 0 unless finite, and None for `axes`."""
+        return ZeroUnlessFinite.apply(gradient, ctx.axes), None
 
     @staticmethod
     def jvp(ctx, tangent, _):
-        """Return the tangent, itself bounded; that of `axes` is not used."""
-        return Bounded.apply(tangent, ctx.axes)
+        """Return the tangent, 0 unless finite; that of `axes` is not used."""
+        return ZeroUnlessFinite.apply(tangent, ctx.axes)
 
 
-def bounded(values, axes):
-    """Return `formulas.in_range`, as a `Bounded` function only where gradients are recorded."""
+def zero_unless_finite(values, axes):
+    """Return `formulas.zero_unless_finite`, by `ZeroUnlessFinite` if gradients are recorded."""
     if torch.is_grad_enabled():
-        return Bounded.apply(values, axes)
-    return formulas.in_range(torch, values, axes)
+        return ZeroUnlessFinite.apply(values, axes)
+    return formulas.zero_unless_finite(torch, values, axes)
 
 
-LIBRARY = formulas.ArrayLibrary(torch, Tensor.detach, bounded, torch.is_grad_enabled)
+LIBRARY = formulas.ArrayLibrary(torch, Tensor.detach, zero_unless_finite, torch.is_grad_enabled)
 
 
 class Searching(torch.autograd.Function):
@@ -211,7 +211,7 @@ class TorchQueries(DifferentiableQueries[Tensor]):
 
     def summable(self, rows):
         """Return `rows` of three whose gradients, summed over all queries, become 0 on overflow."""
-        return Bounded.apply(rows, 1) if rows.requires_grad else rows
+        return ZeroUnlessFinite.apply(rows, 1) if rows.requires_grad else rows
 
     def returned(self, results, given):
         """Return results on the device of the first tensor of `given`, the arguments of a query."""

@@ -234,7 +234,7 @@ class Pick:
         [0.2, 0.4, 0.0]
         """
         for name in ("position", "local_position", "normal", "smooth_normal", "uv", "vertex"):
-            getattr(self, name)
+            getattr(self, name)  # fills the cached values that all other attributes follow from
         return self
 
     def as_dict(self) -> dict[str, Any]:

@@ -49,7 +49,8 @@ class Sight:
         `cells`, (height, width), by `cells_of`, choose the directions to lights from each hit.
         """
         self.stage, self.hits, self.mask = stage, hits, hits.mask
-        # Attributes without `all` in their names have a row for each ray that hits.
+        # `hits`, `mask` and the attributes named `_all...` are of all rays of the band; `seen`,
+        # `_origins`, `directions` and `_cells` have a row for each ray that hits.
         self.seen = hits[self.mask]
         shape = (*self.mask.shape, 3)
         self._all_rays = [np.broadcast_to(given, shape) for given in (origins, directions)]

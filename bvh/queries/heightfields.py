@@ -92,10 +92,11 @@ def _positions(
 
 
 def _has_x_first(z: Any) -> bool:
-    """Return whether the first dimension of an array of xarray runs along x, by its name."""
+    """Return whether the first dimension of a DataArray runs along x; False if unknown."""
     first, second = (_axis_of(name, z.coords.get(name, None)) for name in z.dims)
     if first is not None and first == second:
         raise ValueError(f"z must have one dimension along x and one along y, got {z.dims}")
+    # If the axis of one dimension is unknown, that of the other decides.
     return first == "x" or second == "y"
 
 

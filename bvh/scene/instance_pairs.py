@@ -328,9 +328,9 @@ def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
 def _warm() -> None:
     """Compile the kernels for regions of scenes; pairs of faces use the kernels of trees."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
-    one = np.zeros(1, np.int32)
-    view = SceneView([tree], one, np.eye(3, 4)[None], np.ones(1, np.uint32), one)
-    corners, ones = (np.zeros((1, 3)), np.ones((1, 3))), np.ones(1)
-    every = np.ones((1, 1, 4)), np.ones(1, np.int64)
-    for regions in (BoxRegions(*corners), SphereRegions(corners[0], ones), PlaneRegions(*every)):
+    first = np.zeros(1, np.int32)
+    view = SceneView([tree], first, np.eye(3, 4)[None], np.ones(1, np.uint32), first)
+    lower, upper, radii = np.zeros((1, 3)), np.ones((1, 3)), np.ones(1)
+    polytopes = PlaneRegions(planes=np.ones((1, 1, 4)), shape=np.ones(1, np.int64))
+    for regions in (BoxRegions(lower, upper), SphereRegions(lower, radii), polytopes):
         search_of_scene(view).overlaps(regions, shape=(), threads=None, progress=None)

@@ -169,8 +169,8 @@ class SceneQueries(
         """
         leaves = self._current_leaves()
         selected = np.asarray(leaves.masks[leaf] & np.uint32(mask & ALL_BITS) != 0)
-        # A mask of all bits, -1, leaves out only faces without any bit. Only trees with such faces
-        # have `face_bits` before a query with another mask.
+        # The mask -1, all bits, leaves out only faces without any bit, and only trees with such a
+        # face have `face_bits` of their own; `_grouped_arrays` makes those for other masks.
         for k, tree in enumerate(leaves.trees):
             if tree._groups is not None and (mask != -1 or len(tree._arrays.face_bits)):
                 of_tree = np.flatnonzero(leaves.tree_of[leaf] == k)

@@ -222,10 +222,10 @@ class Instances:
         return rows
 
     def names_of(self, ids: NDArray[Any], missing: str | None) -> Any:
-        """Return the names of `ids` (...), an object array; `missing` for -1 and without a name."""
+        """Return names of `ids` (...) as an object array: `missing` for -1 and ids without one."""
         ids = ids.astype(np.int64, copy=False)
         size = int(ids.max(initial=-1)) + 2
-        if ids.min(initial=-1) == -1 and size <= ids.size + SMALL_TABLE:
+        if ids.min(initial=-1) >= -1 and size <= ids.size + SMALL_TABLE:
             # Dense ids: a table from -1 to the largest is twenty times as fast as sorting.
             distinct, rows = np.full(size, -1), ids + 1  # -1 for ids that do not occur
             distinct[rows] = ids

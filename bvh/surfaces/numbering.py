@@ -93,12 +93,12 @@ def faces_that_meet(
     """Return (own, other, pairs, shared) of the pairs of faces that may share more than a point.
 
     `meshes` are two of (vertices (n, 3), faces (m, 3)), `pairs` (k, 2) all faces of both that meet.
-    `own` and `other` have only the faces of the pairs that are left, which number faces by their
-    rows there. `shared` is what `kinds_of_contact` finds.
+    The pairs that are returned are rows of `own` and `other`, which have the faces of these pairs
+    alone. `shared` is the kind of contact of each (see `kinds_of_contact`).
     """
     shared = np.empty(len(pairs), np.int8)
-    own, other = ((kernel_input(vertices), kernel_input(faces)) for vertices, faces in meshes)
-    kinds_of_contact(own, other, kernel_input(pairs), shared)
+    arrays = [(kernel_input(vertices), kernel_input(faces)) for vertices, faces in meshes]
+    kinds_of_contact(*arrays, kernel_input(pairs), shared)
     some = np.flatnonzero(shared != POINT)
     pairs, shared = pairs[some], shared[some]
     ids, points, rows = [], [], []
@@ -110,8 +110,8 @@ def faces_that_meet(
         points.append(vertices[used_vertices] + 0.0)
         rows.append(vertex_rows.reshape(-1, 3))
     point_ids = np.split(row_ranks(np.concatenate(points)), [len(points[0])])
-    this, that = (
+    own, other = (
         Mesh(points[k][rows[k]], meshes[k][1][ids[k]], point_ids[k][rows[k]], ids[k])
         for k in (0, 1)
     )
-    return this, that, pairs, shared
+    return own, other, pairs, shared

@@ -44,11 +44,12 @@ def along_normals(
         near = np.flatnonzero(t <= noise)
         first, second = corners[own[rest[ray[near]]]], corners[met[near]]
         shared = (first[:, :, None] == second[:, None]).all(axis=3).any(axis=(1, 2))
-        clear = np.ones(len(t), np.bool_)
-        clear[near[shared]] = False
-        ray, t, met = ray[clear], t[clear], met[clear]
-        # A ray that crosses an odd number of faces starts inside. It is outside after a hit that an
-        # even number of hits `follow`. Hits at one place count as one: the `last` of them.
+        kept = np.ones(len(t), np.bool_)
+        kept[near[shared]] = False
+        ray, t, met = ray[kept], t[kept], met[kept]
+        # A ray with an odd number of hits starts inside, and is outside after a hit that an even
+        # number of hits `follow`. Hits are sorted by ray and t: of several hits of a ray at one t,
+        # it can leave only at the `last`, after all of them.
         follow = np.searchsorted(ray, ray, "right") - np.arange(len(ray)) - 1
         last = np.ones(len(ray), np.bool_)
         last[:-1] = (ray[1:] != ray[:-1]) | (t[1:] != t[:-1])

@@ -15,7 +15,7 @@ from bvh.gradients.formulas import ArrayLibrary
 from tests.cases.families import FAMILIES, build
 from tests.oracles.derivatives import ExactRates
 
-NUMPY = ArrayLibrary(np, lambda x: x, partial(formulas.in_range, np), lambda: False)
+NUMPY = ArrayLibrary(np, lambda x: x, partial(formulas.zero_unless_finite, np), lambda: False)
 Array = NDArray[np.float64]
 
 # Numbers that the package makes no promises for.

@@ -279,7 +279,8 @@ def glb_of(
     if colours is not None:
         colours = _linear(material, colours) if len(colours) == len(vertices) else None
     if material.face_colors is not None:
-        # Each corner becomes a vertex of its own, with the colour of its face.
+        # Each corner becomes a vertex of its own, with the colour of its face. Computed
+        # normals of such vertices would not be smooth, and are left out.
         corners = faces.reshape(-1)
         colours = np.repeat(_linear(material, material.face_colors), 3, axis=0)
         vertices, faces = vertices[corners], np.arange(len(corners)).reshape(-1, 3)
@@ -294,7 +295,7 @@ def glb_of(
         baseColorTexture=None if uv is None else material.image,
         metallicFactor=0.0, roughnessFactor=0.9, doubleSided=True,
     )  # fmt: skip
-    # Without texture coordinates there is no texture, and colours are stored separately.
+    # trimesh holds a material or colours: colours, which include the material's factor, replace it.
     mesh.visual = visual.TextureVisuals(uv=uv, material=look)
     if colours is not None:
         mesh.visual = visual.ColorVisuals(mesh, vertex_colors=colours)

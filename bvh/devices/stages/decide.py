@@ -280,8 +280,9 @@ def stage_of(
 def by_doubles(general: bool, of_lists: bool) -> tuple[tuple[Any, int], ...]:
     """Return four stages (kernel, queue) of double-doubles: two that decide, two that measure.
 
-    The second of each pair uses a point nearby. For `general` and `of_lists` see `decide_function`
-    and `measure_function`.
+    The second of each pair takes rays that the first leaves open. By a point near the hit, in place
+    of the ray's origin or a vertex, it loses fewer digits to cancellation (see `measures`). For
+    `general` and `of_lists` see `decide_function` and `measure_function`.
     """
     decide = decide_function(triangles.close_side, measures.close_distance, general)
     decide_near = decide_function(triangles.close_side, measures.near_distance, general)

@@ -43,9 +43,9 @@ def moved_ray(target: Target, leaf: wp.int32, o: wp.vec3d, d: wp.vec3d):
 
 @wp.func
 def handedness(target: Target, leaf: wp.int32):
-    """Return the sign of the determinant of a leaf's map, 0 if unsure: -1 for a reflection.
+    """Return the sign of the determinant of a leaf's map: -1 for a reflection, 0 if unsure.
 
-    A reflection turns the normals of faces over.
+    It is that of the inverse map. A reflection turns the normals of faces over.
     """
     x, y, z = target.inverses[leaf, 0], target.inverses[leaf, 1], target.inverses[leaf, 2]
     a, b, c = wp.vec3d(x[0], x[1], x[2]), wp.vec3d(y[0], y[1], y[2]), wp.vec3d(z[0], z[1], z[2])

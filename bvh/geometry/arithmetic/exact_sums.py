@@ -58,7 +58,8 @@ def new_sum(typingctx: TypingContext) -> Operation:
 def _mantissa(x, shift):
     """Return abs(x)'s integer mantissa << min(shift, 10) as two limbs of 32 bits, low and high.
 
-    A mantissa has 53 bits, so two limbs have room for a shift of 10 or 11 bits.
+    A mantissa has 53 bits, so two limbs have room for shifts of up to 11 bits. 10 are enough, as
+    `add_product` shifts four mantissas by 31 bits at most in sum.
     """
     stay_outlined()
     word = bits(x)
@@ -222,7 +223,7 @@ def take_sign(total):
 
 @kernel
 def _top_bit(total):
-    """Return the position of a positive sum's highest set bit, counted from that of limb 0."""
+    """Return the position of the highest set bit of a positive sum with propagated carries."""
     i = total[HIGHEST] + 1
     while total[i] == 0:
         i -= 1
@@ -231,7 +232,7 @@ def _top_bit(total):
     while value:
         value >>= 1
         bit += 1
-    return 32 * i + bit
+    return 32 * i + bit  # bit 0 is the lowest of limb 0
 
 
 @kernel

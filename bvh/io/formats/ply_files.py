@@ -61,7 +61,7 @@ def read_ply(data: bytes, resolver: Any) -> FileMesh:
     corners, offsets = np.empty(0, np.int32), np.zeros(1, np.int64)
     if face_count:
         corners, offsets = _indices(lists[named[0]], count, "face"), lists[named[0]].offsets
-    uv, texture = _of_vertices(vertex, corners, *COORDINATES), lists.get("texcoord")
+    uv, texture = _vertex_columns(vertex, corners, *COORDINATES), lists.get("texcoord")
     if texture is not None and np.array_equal(texture.offsets, 2 * offsets):
         # The list has two numbers for each corner of the face.
         pairs = texture.values.reshape(-1, 2).astype(np.float64)
@@ -77,7 +77,7 @@ def read_ply(data: bytes, resolver: Any) -> FileMesh:
     # Strips have no colours either.
     return FileMesh(
         points, corners, offsets, (Part(material=_image(header.comments, resolver)),), uv=uv,
-        normals=_of_vertices(vertex, corners, ("nx", "ny", "nz")), vertex_colors=_colors(vertex),
+        normals=_vertex_columns(vertex, corners, ("nx", "ny", "nz")), vertex_colors=_colors(vertex),
         face_colors=None if strips else _colors(face),
     )  # fmt: skip
 
@@ -112,11 +112,11 @@ def _unrolled(corners: NDArray[np.int32], offsets: Ints) -> NDArray[np.int32]:
     return np.asarray(np.where(odd, triples[:, [1, 0, 2]], triples)[valid].reshape(-1))
 
 
-def _of_vertices(vertex: Columns, corners: Any, *names: tuple[str, ...]) -> OfCorners | None:
-    """Return the columns of the first of `names` that `vertex` has, with ids `corners`; or None."""
-    for some in names:
-        if all(isinstance(vertex.get(name), np.ndarray) for name in some):
-            columns = [vertex[name].astype(np.float64) for name in some]
+def _vertex_columns(vertex: Columns, corners: Any, *names: tuple[str, ...]) -> OfCorners | None:
+    """Return the first of `names` that are all columns of `vertex`, as `OfCorners`; or None."""
+    for group in names:
+        if all(isinstance(vertex.get(name), np.ndarray) for name in group):
+            columns = [vertex[name].astype(np.float64) for name in group]
             return OfCorners(np.stack(columns, axis=1), corners)
     return None
 

@@ -98,8 +98,8 @@ class PointSearch(NearestSearch):
     def winding_numbers(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None
     ) -> Floats:
-        """Return the winding number of each of the points (n, 3), by the oriented surface."""
-        # False: the faces of reflected leaves are not reversed.
+        """Return the winding number of each of the points (n, 3), as `OrientedSurface.numbers`."""
+        # False: faces of reflected leaves are not reversed, so the number in such a leaf is -1.
         return self.oriented_surface(False).numbers(points, accuracy, threads, progress)
 
     def inside_by_winding(

@@ -45,6 +45,8 @@ class Ends(NamedTuple):
 def visible_lines(search: RaySearch, ends: Ends, options: RayOptions) -> NDArray[np.bool_]:
     """Return for each line whether nothing is between its ends, as `SightQueries.visible` does."""
     n, none = ends.size, np.empty(0)
+    # `like` stands for the rays, which are made chunk by chunk: only their number is used. `_alive`
+    # keeps the memory of `arrays`; `measured` is which ways of tracing have been faster so far.
     like = Rays(ends.p, ends.q, none, none)
     arrays, _alive = for_kernels(search.chosen(RayBatch(like, (n,)), options, mergeable=True)[0])
     goal, measured = ClosestGoal(any_hit=True, cull=options.cull), UNMEASURED.copy()

@@ -123,7 +123,7 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
             for kind in kinds:
                 value, begin = read(context, builder, kind, begin)
                 values.append(value)
-            # `Entry._compiled` rejects a kernel whose result words cannot hold, by its type alone.
+            # Words cannot hold such results: `Entry._compiled` rejects the kernel by their type.
             if not is_returned(result.signature.return_type):
                 return context.get_dummy_value()
             context.add_linking_libs([result.library])
@@ -144,7 +144,8 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
         return types.TypeRef(result.signature.return_type)(types.int64), codegen
 
     def run(words):
-        # The result has no value. Its type holds that of the results, also for a loaded kernel.
+        # A `TypeRef`, which has no value but tells the type of the results, also in a kernel loaded
+        # from the cache.
         return call(words)
 
     return compiled_call(run, function, kinds)

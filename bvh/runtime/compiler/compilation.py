@@ -176,8 +176,7 @@ class KernelLower(lowering.Lower):
     def lower(self) -> None:
         """Lower the function, and free the code that only lowering needs."""
         super().lower()
-        # Break the reference cycles of code that is no longer used. The garbage collector would
-        # take half a second to find them.
+        # Break reference cycles, which the garbage collector would take half a second to find.
         for function in self.module.functions:
             for block in function.blocks:
                 block.instructions.clear()
@@ -189,7 +188,8 @@ class KernelLower(lowering.Lower):
         """Lower the instructions of a block, without texts for debugging."""
         self.pre_block(block)
         for instruction in block.body:
-            # Half of all instructions delete a variable.
+            # Most instructions delete or assign a variable. These skip Numba's chain of type tests,
+            # `lower_inst`, which does more for assignments only with `debuginfo`.
             if isinstance(instruction, ir.Del):
                 self.delvar(instruction.value)
             else:

@@ -23,7 +23,8 @@ class WarmingPlan:
     def next(self, family: list[str]) -> tuple[str | None, list[str]]:
         """Return the next part for a process, None if none is left, and the family it works on.
 
-        `family` is what the last call for this process returned as its family, at first empty.
+        `family` is what the last call for this process returned as its family, at first empty: the
+        list of the parts left in it, from which other processes may take some.
         """
         if family:
             return family.pop(0), family
@@ -31,7 +32,8 @@ class WarmingPlan:
             family = self._waiting.pop(0)
             self._begun.append(family)
             return family.pop(0), family
-        # Take a part of the family that has the most left, but stay outside that family.
+        # Take a part of the family that has the most left, but stay outside that family: the next
+        # call then looks again for the one with the most left.
         longest = max(self._begun, key=len, default=[])
         return (longest.pop() if longest else None), family
 

@@ -114,4 +114,4 @@ def _image(data: NDArray[np.uint8]) -> Any:
     try:
         return Image.open(io.BytesIO(data.tobytes()), formats=("PNG",))
     except Exception as error:
-        raise ValueError(f"is not valid: an image in it is none: {error}") from None
+        raise ValueError(f"is not valid: an image in it cannot be opened: {error}") from None

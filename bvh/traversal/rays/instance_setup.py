@@ -77,11 +77,13 @@ def enter_tlas(p, x, entry):
 def delta_of(transforms, at, error, largest, unit):
     """Return delta: by how far primitives of an instance may be off, relative to a moved ray.
 
-    error : of P, the point where the ray enters the TLAS.
+    error : eta + 2**-50 max(abs(P)), for the point P where the ray enters the TLAS.
     largest : the largest coordinate of the moved point A P + b.
     unit : the power of two, 2**-k, by which the moved direction A d' is scaled.
     """
     bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
+    # Of the symbols at the top, a is `norm`, B is `bound`. a `error` is the error of the origin,
+    # `travel` that of the direction, `rest` that of b and delta_v.
     travel = (largest + 4.0 * bound) * (unit * (2.0**-49 * norm) + 2.0**-50)
     rest = peek(transforms, at + SHIFT_ERROR) + peek(transforms, at + VERTEX_ERROR)
     return ((error * norm + travel) + rest) * UP

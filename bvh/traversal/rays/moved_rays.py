@@ -158,6 +158,7 @@ def _move_some(tree, moved, i, leaf):
     # Transform the rays, with the largest component of directions in [1, 2), as in ray setup, and
     # find those that can be set up side by side.
     p = _three_rows(state, numbers, _ORIGIN)
+    # The second term is for the rounding of A P + b (see `instance_setup`).
     error = _gathered(state, numbers, _ERROR) + largest_of(p) * 2.0**-50
     p = instanced.local_point(transforms, at, p)
     q = instanced.local_direction(transforms, at, _three_rows(state, numbers, _DIRECTION))

@@ -177,7 +177,7 @@ def _values_of(array, step, index):
 
 
 # A queue of `threads.share_claimed`: the number of chunks claimed so far, where each chunk begins,
-# and the end of the last one. This one has no chunks.
+# and the end of the last one. This one has no chunks, and is never claimed from.
 NO_QUEUE = np.zeros(1, np.int64)
 
 
@@ -210,7 +210,7 @@ class OrderPointers(NamedTuple):
 def _order_pointers(arrays):
     """Return the `OrderPointers` of an `Order`, before any window is sorted."""
     # No window is sorted yet: any pointer will do for the permutation. A queue has two numbers more
-    # than chunks (see NO_QUEUE).
+    # than chunks (see NO_QUEUE, for which `queued` is -1).
     return OrderPointers(
         np.int64(arrays.size), np.int64(arrays.row), False, simd.pointer(arrays.queue),
         np.int64(arrays.kernel), np.int64(arrays.sort), simd.pointer(arrays.queue),

@@ -179,7 +179,7 @@ def best_plane(spatial, scale, capacity, sides):
 @kernel
 def may_cut(spatial, halves, axis):
     """Return whether planes are tried: there is no best split, or its halves overlap enough."""
-    # `halves` are the boxes of its sides; `axis` is -1 if there is no split between bins.
+    # Rows LEFT and RIGHT of `halves` are the boxes of its sides; `axis` is -1 if there is no split.
     if axis < 0:
         return True
     shared = record.meet(record.load(halves, LEFT), record.load(halves, RIGHT))
@@ -191,8 +191,9 @@ def cheaper_plane(spatial, records, span, box, halves, split, sides):
     """Return (cost, plane) of the cheapest plane for a range of records with a box.
 
     `span` is (begin, end, most pieces). `split` is (cost, axis) of the best split between bins, the
-    axis -1 for none, and `halves` are the boxes of its sides. If no plane is cheaper than the
-    split, or its halves hardly overlap, the result is (cost of the split, NO_PLANE).
+    axis -1 for none; rows LEFT and RIGHT of `halves` are the boxes of its sides. If no plane is
+    cheaper than the split, or its sides hardly overlap, the result is (cost of the split,
+    NO_PLANE). `sides` is scratch of `best_plane`.
     """
     begin, end, capacity = span
     cost, axis = split

@@ -180,10 +180,10 @@ HOSTILE: dict[str, tuple[Any, str]] = {
     "bright": (changed(1, 8, struct.pack("<d", 1.5)), "cannot have"),
     "flag": (changed(1, 25, b"\2"), "cannot have"),
     "padding": (changed(1, 27, b"\1"), "cannot have"),
-    "no PNG": (changed(2, 0, b"GIF89a"), "an image in it is none"),
+    "no PNG": (changed(2, 0, b"GIF89a"), "an image in it cannot be opened"),
     "bomb": (
         lambda parts: [struct.pack("<IQ", 1, len(LARGE)), parts[1], LARGE, parts[3]],
-        "an image in it is none: .*decompression bomb",
+        "an image in it cannot be opened: .*decompression bomb",
     ),
 }  # fmt: skip
 
