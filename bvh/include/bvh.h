@@ -354,18 +354,6 @@ typedef struct {
 } bvh_TreeArrays;
 
 typedef struct {
-    int64_t kernel_status, kernel_error;
-    double result_0;
-    int64_t result_1;
-    double result_2;
-    double result_3;
-    bvh_TreeArrays arrays;
-    double point[3];
-    double limit;
-} bvh_approach_words;
-void bvh_approach(bvh_approach_words *words);
-
-typedef struct {
     double _0[3];
     double _1[3];
     double _2;
@@ -386,11 +374,15 @@ void bvh_cast(bvh_cast_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
-    int64_t result_0;
+    double result_0;
+    int64_t result_1;
+    double result_2;
+    double result_3;
     bvh_TreeArrays arrays;
-    bvh_Tuple_3 ray;
-} bvh_is_hit_words;
-void bvh_is_hit(bvh_is_hit_words *words);
+    double point[3];
+    double limit;
+} bvh_closest_point_words;
+void bvh_closest_point(bvh_closest_point_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -399,8 +391,16 @@ typedef struct {
     bvh_Tuple_3 ray;
     bvh_f8_1d t;
     bvh_i4_1d prim_id;
-} bvh_rank_words;
-void bvh_rank(bvh_rank_words *words);
+} bvh_fill_first_hits_words;
+void bvh_fill_first_hits(bvh_fill_first_hits_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_TreeArrays arrays;
+    bvh_Tuple_3 ray;
+} bvh_is_hit_words;
+void bvh_is_hit(bvh_is_hit_words *words);
 
 /* bvh.picking.outlines */
 
@@ -2427,7 +2427,7 @@ typedef struct {
     bvh_Sums parts;
     bvh_f8_3d away;
     bvh_f4_1d terms;
-    bvh_f8_1d faces;
+    bvh_f8_1d packed;
 } bvh_sum_terms_words;
 void bvh_sum_terms(bvh_sum_terms_words *words);
 

@@ -38,8 +38,9 @@ class Allowance:
 
     def add(self, status: os.stat_result) -> None:
         """Allow more for another file, by its size on the disk: holes in it do not count."""
-        # A block of `st_blocks` is 512 bytes; some systems have no such field.
-        self._left += SHARE * min(status.st_size, 512 * getattr(status, "st_blocks", MOST))
+        # A block of `st_blocks` is 512 bytes; some systems have no such field, or say 0.
+        blocks = getattr(status, "st_blocks", 0) or MOST
+        self._left += SHARE * min(status.st_size, 512 * blocks)
 
     def take(self, size: int, what: str) -> None:
         """Take `size` bytes for content called `what`; raise a TooLarge if fewer are left."""
