@@ -256,6 +256,8 @@ class tree:
         """
         first, second = ([self._index(e) for e in elements] for elements in (set_a, set_b))
         boxes = self._boxes()
+        # No sum is rounded below what distances, themselves rounded, may still find.
+        reach *= 1.0 + 2.0**-50
         others, seen = boxes[second], set[tuple[int, int]]()
         for a in first:
             low, high = boxes[a, 0] - reach, boxes[a, 1] + reach

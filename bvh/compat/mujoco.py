@@ -156,8 +156,9 @@ class ModelScene:
         counts &= bool(static) | ~self._fixed
         limit = np.full(len(directions), cutoff, float)
         if lengths:
-            with np.errstate(divide="ignore"):
-                limit /= np.linalg.norm(directions, axis=1)
+            # Lengths that neither over- nor underflow; rays without a direction miss.
+            with np.errstate(all="ignore"):
+                limit /= np.hypot(np.hypot(*directions.T[:2]), directions.T[2])
         # A single ray, with a float as its limit, is faster than a batch of one.
         single = len(directions) == 1
         rows: Any = 0 if single else slice(None)

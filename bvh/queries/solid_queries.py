@@ -175,8 +175,8 @@ class SolidQueries(MeshTrees, TreeQueries):
         """Measure what this solid and another share: volume, centroid, surface area and box.
 
         The relative error of the volume is at most 1e-12, also where faces lie in one plane or the
-        solids overlap by a rounding error; the volume is 0 exactly where they only touch. What
-        counts as inside is as in `relation`.
+        solids overlap by a rounding error; the volume is 0 exactly where they only touch. The area
+        omits faces below 2**-510 of the squared size of the solids. Inside is as in `relation`.
 
         Parameters
         ----------

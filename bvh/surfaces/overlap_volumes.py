@@ -30,10 +30,20 @@ from bvh.surfaces.curves import crossed_edges
 from bvh.surfaces.overlap_terms import AREA, ROUNDING, SHARES, SIZE, SUMS
 from bvh.surfaces.pair_signs import SIDES
 from bvh.surfaces.surface import Reals, Surface, Whole
-from bvh.surfaces.volumes import frame_of, nearest, scaled_back, solid_sums
+from bvh.surfaces.volumes import (
+    LEAST,
+    Vector,
+    cross_of,
+    dot_of,
+    frame_of,
+    minus_of,
+    nearest,
+    scaled_back,
+    solid_sums,
+    vectors,
+)
 
 Signs = NDArray[np.int8]
-Vector = list[Fraction]
 
 # Sums are accepted if their rounding is below this share of themselves.
 ACCURACY = 2.0**-43
@@ -225,7 +235,7 @@ class _Moved:
 
     def bounds(self) -> tuple[Reals, Reals]:
         """Return the lower and the upper corner of the box of the shared solid."""
-        origin, e = self._frame
+        origin, e, _ = self._frame
         both = zip(self.surfaces, self.sides, strict=True)
         places = [surface.positions[side.depths != 0] for surface, side in both]
         places += [np.ldexp(points[:, ::2], e) + origin for _, points in self._crossing_points]
@@ -233,19 +243,23 @@ class _Moved:
         return every.min(axis=0), every.max(axis=0)
 
     @cached_property
-    def _frame(self) -> tuple[Reals, int]:
-        """An origin, and e such that both solids are within 2**e of it on every axis."""
+    def _frame(self) -> tuple[Reals, int, float]:
+        """The `frame_of` what the boxes of both solids share, so that both are within 2**e."""
         boxes = np.stack([surface.bounds for surface in self.surfaces])
         return frame_of(boxes[:, 0].max(axis=0), boxes[:, 1].min(axis=0), boxes.reshape(-1, 3))
 
     @cached_property
     def _crossing_points(self) -> list[tuple[Reals, Reals]]:
         """For each solid, shares (n, 2) of its edges at crossings, 0 to 1, and points (n, 6)."""
-        found = []
+        # Shares do not depend on the units of axes; with the sizes as units, nothing underflows.
+        (origin, e, _), found = self._frame, []
+        boxes = np.concatenate([surface.bounds for surface in self.surfaces])
+        units = np.ldexp(1.0, np.clip(np.frexp(np.ptp(boxes / 2.0, axis=0))[1], -1000, 1000))
         for ends, faces in map(self._crossing_corners, range(2)):
             shares, points = np.empty((len(ends), 2)), np.empty((len(ends), 6))
-            overlap_terms.find_crossings(ends, faces, *self._frame, shares, points)
-            found.append((shares, points))
+            given = ends / units, faces / units, origin / units, 0
+            overlap_terms.find_crossings(*given, shares, points)
+            found.append((shares, points * np.ldexp(units, -e).repeat(2)))
         return found
 
     def _crossing_corners(self, which: int) -> tuple[Reals, Reals]:
@@ -276,7 +290,7 @@ class _Moved:
 
     def sums(self) -> tuple[float, Reals, float]:
         """Return the volume, centroid and surface area of the shared solid."""
-        origin, e = self._frame
+        origin, e, shortest = self._frame
         sums, first, second = np.zeros(SUMS), *self.surfaces
         for own, side, (shares, _) in zip(
             self.surfaces, self.sides, self._crossing_points, strict=True
@@ -299,9 +313,9 @@ class _Moved:
             first.corners, second.corners, first.outward, second.outward, pairs,
             points[ends.reshape(-1)], origin, e, sums,
         )  # fmt: skip
-        area = scaled_back(sums[AREA] / 2.0, 2 * e) - 2.0 * self._area_in_contact()
-        area = max(area, 0.0)
-        if ROUNDING * sums[SIZE] >= ACCURACY * sums[0]:
+        area = max(scaled_back(sums[AREA] / 2.0, 2 * e) - 2.0 * self._area_in_contact(), 0.0)
+        # Neither rounding nor underflow may matter.
+        if ROUNDING * sums[SIZE] >= ACCURACY * sums[0] or sums[0] * shortest < LEAST:
             volume, centroid = self._exact_sums()
             return volume, centroid, area
         # Six times the volume, 24 times the moment, high parts only; lengths are over 2**e.
@@ -378,23 +392,3 @@ class _Moved:
         if volume == 0:
             return 0.0, np.full(3, np.nan)
         return nearest(volume / 6), np.array([nearest(m / (4 * volume)) for m in moment])
-
-
-def vectors(points: Reals) -> list[Vector]:
-    """Return points (n, 3) as lists of three rational numbers."""
-    return [[Fraction(x) for x in point] for point in points.tolist()]
-
-
-def minus_of(a: Vector, b: Vector) -> Vector:
-    """Return the difference of two vectors."""
-    return [x - y for x, y in zip(a, b, strict=True)]
-
-
-def dot_of(a: Vector, b: Vector) -> Fraction:
-    """Return the dot product of two vectors."""
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-def cross_of(a: Vector, b: Vector) -> Vector:
-    """Return the cross product of two vectors."""
-    return [a[k - 2] * b[k - 1] - a[k - 1] * b[k - 2] for k in range(3)]

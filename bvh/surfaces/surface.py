@@ -8,9 +8,10 @@ from operator import ge, le
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.rational import Face, exact_face
+from bvh.geometry.arithmetic.rational import Face, exact_face, first_met
 from bvh.runtime.arguments import kernel_input
 from bvh.surfaces.numbering import row_ranks
 from bvh.surfaces.pair_signs import UNKNOWN, Joints, count_crossings, find_bends
@@ -25,9 +26,9 @@ FEW_TESTS = 1 << 22
 FEW = 4_000
 # Segments that are tried from a point to the outside, and the direction of the first.
 WAYS_OUT, OUT = 4, np.array([0.51, 0.8125, 0.671875])
-# Rounds of rays that find the outer sides of faces, and how far from a face they start at most, in
-# sizes of it.
-ROUNDS, REACH = 64, 2.0**-6
+# Rounds of rays that find outer sides of faces; how far from a face they start at most, in sizes of
+# it, and by how many bits that shrinks in a round (see `_outward_of_hits`).
+ROUNDS, REACH, SHORTER = 64, 2.0**-6, 16
 # How far from a face the points on both sides of it are, in sizes of the face.
 NEAR = 2.0**-8
 # The largest sine of the angle between two faces that count as in one plane: more than rounding.
@@ -213,41 +214,48 @@ class Surface:
         # The `outward` of each part, by its lowest face; it stays 0 for parts without a clear face.
         faces, of_parts = np.flatnonzero(clear), np.zeros(len(self.corners), np.int8)
         rng = np.random.default_rng(0)
-        for _ in range(ROUNDS):
+        for turn in range(ROUNDS):
             # The first face that a ray hits bounds the cell of its start. Rays are cast to a random
             # face of each part that is still 0.
             faces = rng.permutation(faces[of_parts[part[faces]] == 0])
             if not len(faces):
                 break
             firsts = np.unique(part[faces], return_index=True)[1]
-            hit, signs = self._outward_of_hits(faces[firsts], rng)
+            hit, signs = self._outward_of_hits(faces[firsts], rng, turn)
             of_parts[part[hit[clear[hit]]]] = signs[clear[hit]]
         outward = of_parts[part]
         outward[self.cancelled] = 0
         return outward
 
-    def _outward_of_hits(self, faces: Whole, rng: np.random.Generator) -> tuple[Whole, Whole]:
+    def _outward_of_hits(self, faces: Whole, rng: Generator, turn: int) -> tuple[Whole, Whole]:
         """Return the faces that rays to random points of `faces` hit, and the `outward` of each.
 
-        It is 1 (outward) where the front is hit from outside or the back from inside, else -1.
+        It is 1 if a front is hit from outside or a back from inside, else -1. `turn` is the round.
         """
         a, b, c = np.moveaxis(self.corners[faces], 1, 0)
         u, v = rng.uniform(0.2, 0.4, (2, len(faces), 1))
         with np.errstate(all="ignore"):
             points, normals = a + u * (b - a) + v * (c - a), np.cross(b - a, c - a)
             size = np.abs(b - a).max(axis=1, keepdims=True)
-            # Rays start a random step above the faces, never so short that rounding undoes it.
+            # Rays start a random step above the faces: in even rounds never so short that rounding
+            # undoes it, in odd ones shorter and shorter, as rays from afar miss thin faces.
             least = np.abs(points).max(initial=0.0) * 2.0**-44
-            step = np.maximum(size * rng.uniform(0.0, REACH), least)
+            step = size * rng.uniform(0.0, REACH)
+            step = step * 2.0 ** (-SHORTER * turn) if turn % 2 else np.maximum(step, least)
             normals = normals / np.abs(normals).max(axis=1, keepdims=True)
-            origins = points + step * normals
-        finite = np.isfinite(origins).all(axis=1)
-        origins, normals = origins[finite], normals[finite]
-        hits, inside = self.tree.closest_hit(origins, -normals), self.tree.contains(origins)
-        # Leave out hits near an edge, where another face may be hit as well.
-        sure = np.minimum(np.minimum(hits.u, hits.v), 1.0 - hits.u - hits.v) > 2.0**-20
-        outward = np.where(hits.front == inside, -1, 1)
-        return hits.prim_id[sure].astype(np.int64), outward[sure]
+            origins, ways = points + step * normals, -normals
+        # A ray that crosses an odd number of faces starts inside.
+        hits, inside = self.tree.closest_hit(origins, ways), self.tree.count_hits(origins, ways) % 2
+        ids, front, u, v = map(np.array, (hits.prim_id, hits.front, hits.u, hits.v))
+        # Where t of several faces round to one double, as in thin solids, find the first exactly.
+        for n in np.flatnonzero(self.tree.count_hits(origins, ways, t_max=hits.t) > 1).tolist():
+            tied = self.tree.all_hits(origins[n], ways[n], t_max=hits.t[n])
+            planes = [self.face(k).plane for k in tied.prim_id.tolist()]
+            k = first_met(planes, origins[n].tolist(), ways[n].tolist())
+            ids[n], front[n], u[n], v[n] = tied.prim_id[k], tied.front[k], tied.u[k], tied.v[k]
+        # Leave out hits near an edge, where another face may be hit as well, and at origins.
+        sure = (np.minimum(np.minimum(u, v), 1.0 - u - v) > 2.0**-20) & (hits.t > 0.0)
+        return ids[sure].astype(np.int64), np.where(front == inside, -1, 1)[sure]
 
     @cached_property
     def _joined(self) -> tuple[Whole, Whole]:

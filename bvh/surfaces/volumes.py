@@ -13,13 +13,19 @@ from bvh.surfaces import overlap_terms
 from bvh.surfaces.overlap_terms import ROUNDING, SHARES, SIZE, SUMS
 from bvh.surfaces.surface import Reals, Surface
 
+Vector = list[Fraction]
+
+# Underflow loses less than 2**-940 in all, in the units of `frame_of`. That does not matter in a
+# volume and its moments if the volume, times the shortest side of the box, is at least this.
+LEAST = 2.0**-800
+
 
 def solid_sums(surface: Surface) -> tuple[float, Reals]:
     """Return the volume and the centroid of a solid, (0, NaN) if it has no volume."""
     faces = np.flatnonzero(surface.outward)
     corners, outward = surface.corners[faces], surface.outward[faces]
     low, high = surface.bounds
-    origin, e = frame_of(low, high, surface.bounds)
+    origin, e, shortest = frame_of(low, high, surface.bounds)
     sums = np.zeros(SUMS)
     point_ids = np.arange(3 * len(faces)).reshape(-1, 3)
     every = point_ids.reshape(-1)
@@ -30,14 +36,11 @@ def solid_sums(surface: Surface) -> tuple[float, Reals]:
         np.zeros((1, SHARES)), origin, e, sums,
     )  # fmt: skip
     # Both ends of the interval that holds the exact sum must have the same nearest double; else the
-    # sum is repeated in integers. Underflow loses less than 2**-940 in all, which must not matter
-    # in the volume and in the moment along the shortest side of the box.
+    # sum is repeated in integers, as it is where underflow may matter.
     total, error = Fraction(sums[0]) + Fraction(sums[1]), Fraction(sums[SIZE]) * Fraction(ROUNDING)
     unit = Fraction(2) ** (3 * e) / 6
     volume = nearest((total - error) * unit)
-    shortest = scaled_back((high / 2.0 - low / 2.0).min(), -e)
-    underflows = sums[0] * shortest < 2.0**-800
-    if underflows or total <= error or volume != nearest((total + error) * unit):
+    if sums[0] * shortest < LEAST or total <= error or volume != nearest((total + error) * unit):
         return _exact_solid_sums(corners, outward)
     return volume, origin + np.ldexp(sums[2:8:2] / (4.0 * sums[0]), e)
 
@@ -122,7 +125,31 @@ def exponent_of(sizes: Reals) -> int:
     return int(np.clip(np.frexp(sizes.max(initial=0.0))[1] + 1, -1000, 1000))
 
 
-def frame_of(low: Reals, high: Reals, corners: Reals) -> tuple[Reals, int]:
-    """Return the middle of the box low..high, and e: all `corners` are within 2**e of it."""
-    origin = low / 2.0 + high / 2.0
-    return origin, exponent_of(np.abs(corners / 2.0 - origin / 2.0)) + 1
+def frame_of(low: Reals, high: Reals, corners: Reals) -> tuple[Reals, int, float]:
+    """Return (origin, e, shortest): a frame whose origin is the middle of the box low..high.
+
+    All `corners` are within 2**e of it; `shortest` is half the shortest side of the box, over 2**e.
+    """
+    origin, shortest = low / 2.0 + high / 2.0, float((high / 2.0 - low / 2.0).min())
+    e = exponent_of(np.abs(corners / 2.0 - origin / 2.0)) + 1
+    return origin, e, scaled_back(shortest, -e)
+
+
+def vectors(points: Reals) -> list[Vector]:
+    """Return points (n, 3) as lists of three rational numbers."""
+    return [[Fraction(x) for x in point] for point in points.tolist()]
+
+
+def minus_of(a: Vector, b: Vector) -> Vector:
+    """Return the difference of two vectors."""
+    return [x - y for x, y in zip(a, b, strict=True)]
+
+
+def dot_of(a: Vector, b: Vector) -> Fraction:
+    """Return the dot product of two vectors."""
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+def cross_of(a: Vector, b: Vector) -> Vector:
+    """Return the cross product of two vectors."""
+    return [a[k - 2] * b[k - 1] - a[k - 1] * b[k - 2] for k in range(3)]

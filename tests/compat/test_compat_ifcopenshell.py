@@ -114,6 +114,18 @@ def test_selections() -> None:
     assert len(tree.scene) == 3
 
 
+def test_elements_exactly_as_far_as_asked() -> None:
+    """Sums of a box and a distance are rounded, too: 0.2 + (0.9 - 0.2) < 0.9."""
+    for low, high in ((0.2, 0.9), (-10.0, -1.9), (-2.9, 0.2)):
+        file, walls = model(([low - 1, 0, 0], [low, 1, 1]), ([high, 0, 0], [high + 1, 1, 1]))
+        tree = Tree(file)
+        one, other = tree._solids
+        extend = one.distance_to(other).distance
+        for wall in walls:
+            assert len(tree.select(wall, extend=extend)) == 2
+            assert len(tree.select(wall, extend=0.99 * extend)) == 1
+
+
 def test_ifcclash_runs_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """IfcClash's Clasher on our tree finds the walls that overlap."""
     ifcclash = pytest.importorskip("ifcclash.ifcclash", exc_type=ImportError)

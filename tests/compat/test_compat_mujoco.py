@@ -180,6 +180,20 @@ def test_keywords_and_whole_numbers() -> None:
         assert dist.tolist() == [pytest.approx(wanted), 0.0]
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [0.0, 1e-300, 1e-170, 1.0, 1e200])
+def test_cutoffs_and_directions_of_any_size(size: float) -> None:
+    """A cutoff is a distance, whatever the length of the direction; rays without one miss."""
+    *_, ours = _crowd()
+    for cutoff, height in ((0.0, 9.0), (7.5, 9.0), (8.5, 9.0), (0.5, 1.5)):
+        down = np.tile([0.0, 0.0, -size], (2, 1))
+        for count in (1, 2):
+            geom, found = np.zeros(count, np.int32), np.zeros(count)
+            given = [1.0, 0.0, height], down[:count], None, 1, -1, geom, found, None, count, cutoff
+            door.mj_multiRay(ours, *given)
+            assert ((geom >= 0) == (size > 0.0 and cutoff >= height - 1.2)).all()
+
+
 def test_rays_before_the_first_state() -> None:
     """Geoms have no places before `follow`: an error says so, with planes or without."""
     for geom in ("plane", "sphere"):

@@ -12,7 +12,6 @@ import trimesh
 import bvh
 from bvh import BVH
 from bvh.surfaces.surface import Surface
-from bvh.surfaces.volumes import solid_sums
 from tests.oracles import tetrahedra, voxels
 from tests.surfaces.test_relations import MAPS, box, column, cut, joined
 
@@ -48,7 +47,8 @@ def check(first: np.ndarray, second: np.ndarray) -> bool:
         else:
             assert abs(Fraction(found.volume) - volume) <= TOLERANCE * volume
             centroid = [float(x / volume) for x in moment]
-            assert np.allclose(found.centroid, centroid, rtol=1e-12, atol=1e-12 * np.ptp(first))
+            size = np.ptp(first.reshape(-1, 3), axis=0)
+            assert np.allclose(found.centroid, centroid, rtol=1e-12, atol=1e-12 * size)
             low, high = found.bounds
             assert (low <= found.centroid).all() and (found.centroid <= high).all()
     return volume != 0
@@ -84,6 +84,15 @@ def test_tetrahedra(count: int, rng: np.random.Generator) -> None:
     assert 0 < sum(check(*hostile(rng)) for _ in range(count)) < count
 
 
+@pytest.mark.filterwarnings("error")
+def test_shared_volumes_whose_terms_underflow(rng: np.random.Generator) -> None:
+    """The same, of very different sizes on the three axes."""
+    for _ in range(50):
+        first, second = hostile(rng)
+        scale = 2.0 ** rng.integers(-250, 251, 3)
+        check(first * scale, second * scale)
+
+
 def test_several_parts(rng: np.random.Generator) -> None:
     """Solids of several parts, some of which share corners."""
     for _ in range(5):
@@ -92,22 +101,26 @@ def test_several_parts(rng: np.random.Generator) -> None:
         check(apart, apart[::-1] + rng.normal(size=3))
 
 
-def check_voxels(rng: np.random.Generator, count: int) -> None:
-    """Compare random solids of voxels, under exact maps, with their common voxels."""
+def check_voxels(rng: np.random.Generator, count: int, bits: int = 0) -> None:
+    """Compare random solids of voxels, under exact maps, with their common voxels.
+
+    Axes are scaled by powers of two that differ by up to 2 `bits` bits.
+    """
     for _ in range(count):
         a, b = (voxels.random_voxels(rng, 4) for _ in range(2))
         which, scale = rng.integers(len(MAPS)), 2.0 ** rng.integers(-30, 30)
-        matrix, trees = MAPS[which] * scale, []
+        scale = scale * 2.0 ** rng.integers(-bits, bits + 1, 3)
+        matrix, trees = MAPS[which] * scale[:, None], []
         for solid in (a, b):
             v, f = voxels.surface(solid, rng, rng.random() < 0.3, rng.random() < 0.7)
             f = f[:, ::-1] if rng.random() < 0.2 else f
             trees.append(BVH.from_triangles(v @ matrix.T, f))
         both, shown = a & b, (sorted(a), sorted(b), which)
         found, back = trees[0].overlap_volume(trees[1]), trees[1].overlap_volume(trees[0])
-        size = abs(np.linalg.det(matrix))
+        size = scale.prod()  # the maps keep volumes
         assert found.volume == pytest.approx(len(both) * size, rel=1e-13, abs=0.0), shown
         assert back.volume == pytest.approx(found.volume, rel=1e-13, abs=0.0), shown
-        assert trees[0].volume == pytest.approx(len(a) * size, rel=1e-13), shown
+        assert trees[0].volume == pytest.approx(len(a) * size, rel=1e-13, abs=0.0), shown
         if both:
             corners = [np.add(x, list(np.ndindex(2, 2, 2))) for x in sorted(both)]
             every = np.concatenate(corners) @ matrix.T
@@ -119,10 +132,11 @@ def check_voxels(rng: np.random.Generator, count: int) -> None:
             assert (low <= every.min(axis=0)).all() and (high >= every.max(axis=0)).all(), shown
 
 
+@pytest.mark.parametrize("bits", [0, 30, 250])
 @pytest.mark.parametrize("count", [20, pytest.param(400, marks=pytest.mark.long)])
-def test_voxels(count: int, rng: np.random.Generator) -> None:
-    """Walls on walls, double walls, edges of four faces, mirrors, normals inward."""
-    check_voxels(rng, count)
+def test_voxels(count: int, bits: int, rng: np.random.Generator) -> None:
+    """Walls on walls, double walls, edges of four faces, mirrors, normals inward; thin solids."""
+    check_voxels(rng, count, bits)
 
 
 def test_areas(rng: np.random.Generator) -> None:
@@ -215,6 +229,16 @@ def test_volumes_are_rounded_correctly(rng: np.random.Generator) -> None:
     assert BVH.from_triangles(ball.vertices * 1e120, ball.faces).volume == np.inf
 
 
+@pytest.mark.parametrize("bits", [60, 300])
+def test_volumes_of_long_boxes(bits: int) -> None:
+    """Rays that start above a face, as far as it is long, meet both sides of a box at one t."""
+    cube = box([-1, -1, -1], [1, 1, 1])
+    for axis in range(3):
+        points = cube.vertices * np.where(np.arange(3) == axis, 2.0**bits, 1.0)
+        tree = BVH.from_triangles(points, cube.faces)
+        assert (Surface.of(tree).outward == 1).all() and tree.volume == 8 * 2.0**bits
+
+
 HALF = 2.0**1023  # half the least power of two beyond doubles
 # Faces with an area that is a double, though products of their sides are not.
 THIN = {
@@ -255,12 +279,11 @@ def test_volumes_whose_terms_underflow(rng: np.random.Generator) -> None:
         a, b, c, d = (tuple(map(Fraction, p)) for p in solid.tolist())
         u, v, w = (tetrahedra.minus(x, a) for x in (b, c, d))
         volume = tetrahedra.dot(tetrahedra.cross(u, v), w) / 6
-        surface = Surface.of(tree_of(solid[None]))
-        surface.__dict__["outward"] = np.full(4, 1 if volume > 0 else -1, np.int8)
-        found, centroid = solid_sums(surface)
-        assert found == float(abs(volume))
+        tree = tree_of(solid[None])
+        assert (Surface.of(tree).outward == (1 if volume > 0 else -1)).all()
+        assert tree.volume == float(abs(volume))
         wanted = [float((a[k] + b[k] + c[k] + d[k]) / 4) for k in range(3)]
-        assert (np.abs(centroid - wanted) <= 1e-14 * np.ptp(solid, axis=0)).all()
+        assert (np.abs(tree.centroid - wanted) <= 1e-14 * np.ptp(solid, axis=0)).all()
 
 
 @pytest.mark.filterwarnings("error")

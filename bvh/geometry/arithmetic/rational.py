@@ -12,6 +12,7 @@ This arithmetic is slow, and decides only what floating-point filters do not.
 """
 
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from functools import cmp_to_key
 from math import gcd, hypot, isqrt
 from operator import mul, sub
@@ -131,6 +132,17 @@ def clipped(polygon: Sequence[Row], plane: Row, *, level: bool = False) -> list[
         if g == 0 or (g > 0 and not level):
             clip.append(p)
     return list(dict.fromkeys(clip))  # without repetitions
+
+
+def first_met(planes: Sequence[Row], origin: Iterable[float], direction: Iterable[float]) -> int:
+    """Return the index of the plane, none parallel to the line, that a line meets at the least t.
+
+    The points of the line are origin + t direction.
+    """
+    start, ((way,), _) = exact_point(origin), scaled([direction])
+    # All t times one positive factor.
+    times = [Fraction(-dot(plane, start), dot(plane, way)) for plane in planes]
+    return times.index(min(times))
 
 
 class Face(NamedTuple):
