@@ -73,11 +73,11 @@ def area_of(corners: Reals) -> float:
     # Half the differences of corners, which do not overflow.
     halves = corners[:, 1:] / 2.0 - corners[:, :1] / 2.0
     sums, e = np.zeros(2), exponent_of(np.abs(halves)) + 1
-    thin = _may_underflow(corners, halves, e)
-    overlap_terms.sum_areas(corners[~thin] if thin.any() else corners, e, sums)
-    # Faces whose terms underflow are summed exactly.
+    # Faces whose terms underflow, or whose sides overflow, are summed exactly.
+    extreme = _may_underflow(corners, halves, e) | (np.abs(halves) >= 2.0**1023).any(axis=(1, 2))
+    overlap_terms.sum_areas(corners[~extreme] if extreme.any() else corners, e, sums)
     total = Fraction(sums[0]) / 2 * Fraction(4) ** e
-    return nearest(total + sum(map(_exact_area, corners[thin].tolist())))
+    return nearest(total + sum(map(_exact_area, corners[extreme].tolist())))
 
 
 def _may_underflow(corners: Reals, halves: Reals, e: int) -> NDArray[np.bool_]:

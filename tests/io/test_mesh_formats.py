@@ -94,6 +94,14 @@ def test_headers_that_do_not_tell_all(tmp_path: Path) -> None:
         bvh.BVH.from_file(written(path, head + end + b"\n".join(more) + b"\n"))
 
 
+def test_comments_beyond_ascii(tmp_path: Path) -> None:
+    """Bytes of letters in UTF-8 end no lines, also where Unicode has line ends of that code."""
+    for comment in ("comment by Åke\n", "obj_info \x1c\x0b\x0c of a\n"):
+        for line in (b"element face", b"end_header"):
+            data = ply("ascii", MIXED).replace(line, comment.encode() + line)
+            assert len(bvh.BVH.from_file(written(tmp_path / "a.ply", data)).faces) == 4
+
+
 def test_off_without_a_space(tmp_path: Path) -> None:
     """The counts may follow the keyword at once, behind empty lines and spaces."""
     text = " \t \n   OFF3 1 0 # nothing\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n"

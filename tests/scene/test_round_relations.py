@@ -80,6 +80,10 @@ def test_faces_that_cancel_bound_nothing() -> None:
         scene = bvh.Scene()
         scene.add(solid), scene.add(empty)
         assert len(scene.relations().relation) == len(scene.interferences().relation) == 0
+    # A centre on a face that cancels another is not inside.
+    flat = BVH.from_triangles([[0, 0, 0], [4, 0, 0], [0, 4, 0]], [[0, 1, 2], [0, 2, 1]])
+    check(ball([1, 1, 0], 0.5), flat, "disjoint")
+    check(capsule([1, 1, 0], [9, 9, 0], 0.5), flat, "disjoint")
     crate = box([-1, -1, -1], [2, 2, 2])
     assert crate.relation(empty) == "disjoint" and crate.relation(empty, margin=9.0) == "touching"
 

@@ -272,6 +272,13 @@ def test_areas_of_thin_faces(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("error")
+def test_areas_beyond_the_largest_double() -> None:
+    """A face whose sides are no doubles either has an infinite area."""
+    corners = np.array([[-1e308, 0, 0], [1e308, 0, 0], [0, 1e308, 0]])
+    assert BVH.from_triangles(corners, [[0, 1, 2]], warn=False).area == np.inf
+
+
+@pytest.mark.filterwarnings("error")
 def test_volumes_whose_terms_underflow(rng: np.random.Generator) -> None:
     """Volume and centroid of tetrahedra with sides of very different orders."""
     for _ in range(500):

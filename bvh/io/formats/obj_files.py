@@ -122,27 +122,19 @@ def _read_piece(lines: Lines, state: _State) -> None:
     for line in np.flatnonzero(~(is_known | is_face)).tolist():
         content = lines.data[lines.begins[line] : lines.ends[line]].tobytes()
         word, *rest = content.split(None, 1)
-        name = _decoded(rest[0]) if rest else ""
+        name = text_lines.decoded(rest[0]) if rest else ""
         if word == b"mtllib":
             state.libraries.append(name)
         elif word in (b"o", b"g", b"usemtl"):
             state.names.append((int(faces[line]), word, name))
         elif word in OTHERS:
-            state.others.add(_decoded(word))
+            state.others.add(text_lines.decoded(word))
         # A warning names five unknown words at most.
         elif word not in IGNORED and len(state.unknown) < 5:
             state.unknown.add(text_lines.shown(word))
     if is_face.any():
         _read_faces(lines, is_face, state, {word: each[is_face] for word, each in counts.items()})
         state.counts[b"f"] = int(faces[-1])
-
-
-def _decoded(name: bytes) -> str:
-    """Return a name, which is in UTF-8 or Latin-1, as text."""
-    try:
-        return name.decode().strip()
-    except UnicodeDecodeError:
-        return name.decode("latin-1").strip()
 
 
 def _read_rows(lines: Lines, mask: NDArray[np.bool_], word: bytes, state: _State) -> None:

@@ -3,6 +3,7 @@
 import re
 from typing import NamedTuple
 
+from bvh.io.formats.text_lines import decoded
 from bvh.runtime.caller_warnings import warn_caller
 
 # Names of the corners of faces.
@@ -58,13 +59,15 @@ def header_of(data: bytes) -> PlyHeader:
     if end is None:
         raise ValueError("its header has no line 'end_header'")
     order, elements, comments, unknown = None, list[Element](), [], []
-    for line in start[magic.end() : end.start()].decode("latin-1").splitlines():
+    # Lines of text would also end at other bytes than those of lines of bytes.
+    for row in start[magic.end() : end.start()].splitlines():
+        line = decoded(row)
         words = line.split()
         if not words:
             continue
         match words:
             case ["comment" | "obj_info", *_]:
-                comments.append(line.strip())
+                comments.append(line)
             case ["format", name, *_] if name in ORDERS:
                 order = ORDERS[name]
             case ["element", name, count] if count.isdecimal() and len(count) < 40:
@@ -77,9 +80,9 @@ def header_of(data: bytes) -> PlyHeader:
                 elements[-1].properties.append(Property(name, TYPES[kind]))
             case [word, *_] if not (elements or word in KEYWORDS):
                 # Some programs write comments without the keyword.
-                unknown.append(line.strip()[:60])
+                unknown.append(line[:60])
             case _:
-                raise ValueError(f"its header has a line {line.strip()[:60]!r}")
+                raise ValueError(f"its header has a line {line[:60]!r}")
     if order is None:
         raise ValueError("its header has no format")
     if unknown:

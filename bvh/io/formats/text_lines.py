@@ -64,6 +64,14 @@ class Lines(NamedTuple):
         return b"\n".join([content[a:b] for a, b in zip(begins, ends, strict=True)])
 
 
+def decoded(name: bytes) -> str:
+    """Return a name or a line, which is in UTF-8 or Latin-1, as text without spaces around it."""
+    try:
+        return name.decode().strip()
+    except UnicodeDecodeError:
+        return name.decode("latin-1").strip()
+
+
 def with_newlines(data: bytes) -> bytes:
     """Return a text whose lines all end with a newline, without a byte order mark."""
     data = data.removeprefix(MARK)

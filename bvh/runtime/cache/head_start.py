@@ -28,7 +28,7 @@ def compile_meanwhile(name: str, work: Callable[[], None]) -> None:
     Do nothing where that does not help: if kernels are linked or are not stored, if the function
     has been compiled before, by any version, or if there is a single CPU; nor where a fork is not
     safe: outside Linux, and if this process has other threads. The other process stores the kernel
-    in the folder that both use, and ends at the latest with this one.
+    in the folder that both use, and ends when this one exits.
     """
     setting = os.environ.get("BVH_CACHE_DIR", "")
     stored = setting.lower() != "off" and not (PACKAGE / "linked").exists()
@@ -58,7 +58,7 @@ def _is_compiled(name: str, setting: str) -> bool:
 
     Folders are not compared with the fingerprint of this version, which takes half a second.
     """
-    return any(cache_roots(setting)[0].glob(f"*/{name}.*"))
+    return any(path for root in cache_roots(setting) for path in root.glob(f"*/{name}.*"))
 
 
 def _call_silently(work: Callable[[], None]) -> None:

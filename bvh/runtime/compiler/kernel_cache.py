@@ -266,7 +266,7 @@ class KernelCache:
             # The kernel will be compiled: find and store its helpers in the folder.
             helpers.use_folder(cache_folder())
             notice.begin(self._line(is_cached))
-            if is_cached:
+            if is_cached and cache_folder() is not None:
                 found = self._compiled_elsewhere(key)
         if found is not None:
             tally.loaded += 1

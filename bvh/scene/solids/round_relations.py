@@ -174,8 +174,10 @@ def _relation_to_mesh(solid: Round, mesh: BVH) -> str:
     if not (high < solid.radius).any():
         sides = {_side_of(solid, faces.corners[k]) for k in unsure.tolist()}
         if -1 not in sides:
-            # All of the solid is on one side of the mesh's surface, which it may touch.
-            if mesh.contains(solid.axis[0]):
+            # All of the solid is on one side of the mesh's surface, which it may touch. Faces that
+            # cancel each other are no part of the surface: points on them are not inside as such.
+            inside = mesh._point_target("relation", None).inside
+            if inside(solid.axis[:1], 1, surface=False)[0]:
                 return "inside"
             return "touching" if 0 in sides else "disjoint"
     return "contains" if _holds(solid, faces.corners.reshape(-1, 3)) else "overlapping"
