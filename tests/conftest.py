@@ -21,6 +21,7 @@ import pytest
 
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.compiler.kernel_cache import tally
+from bvh.tree import build
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.primitives import count_of
 from bvh.tree.stats import check
@@ -48,6 +49,9 @@ def _set_and_audit(tree: TreeBase, arrays: TreeArrays) -> None:
 if os.environ.get("BVH_AUDIT", "1") != "0":
     TreeBase._set_arrays = _set_and_audit  # type: ignore[method-assign]
 
+
+# Trees of any size are built by as many threads as tests say.
+build.FEWEST_SHARED = 0
 
 # Files that share a cluster: one process takes all of them, that which kills a worker last.
 CLUSTERED = (

@@ -22,11 +22,13 @@ from bvh.tree.collapse import widen
 from bvh.tree.face_bits import NO_BITS
 from bvh.tree.frame import local_frame, scale
 from bvh.tree.nodes import Nodes, local_boxes
-from bvh.tree.primitives import Primitives, Triangles, world_bounds
+from bvh.tree.primitives import Primitives, Triangles, count_of, world_bounds
 from bvh.tree.triangle_groups import GROUP_SIZE, pack_triangles
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, WideNodes
 
 QUALITIES = get_args(Quality)
+# Trees over fewer primitives are built by one thread, unless of quality "high": more take longer.
+FEWEST_SHARED = 1 << 15
 # Triangles that a thread takes at a time for records.
 CHUNK = 16384
 # How many triangles further on vertices are prefetched.
@@ -202,6 +204,8 @@ def build(
     the numbers in triangle groups: int16 for compact ones.
     """
     check_option("quality", quality, QUALITIES)
+    if quality != "high" and count_of(primitives) < FEWEST_SHARED:
+        threads = 1
     binary, frame, bounds, records = _build_binary(primitives, quality, threads, progress)
     nodes = widen(binary, WIDTH if isinstance(primitives, Triangles) else 1, threads)
     root = binary.bounds[0].reshape(2, 3) if len(binary.links) else np.zeros((2, 3))

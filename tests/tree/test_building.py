@@ -16,6 +16,7 @@ from bvh import BVH, Scene
 from bvh.runtime.arguments import number_of
 from bvh.runtime.simd import WIDTH
 from bvh.traversal.rays.closest_hit import closest_hits
+from bvh.tree import build as builds
 from bvh.tree.wide_nodes import WideNodes, lanes_of
 from tests.cases.soups import FLAT, MANY, Mesh, at_places, rays_at, same, soup
 
@@ -64,6 +65,23 @@ def test_builds(name: str, rng: np.random.Generator) -> None:
         other = BVH.from_triangles(*mesh, threads=threads)
         for a, b in zip(tree.arrays.nodes, other.arrays.nodes, strict=True):
             assert (a.dtype, a.tobytes()) == (b.dtype, b.tobytes())
+
+
+@pytest.mark.parametrize("quality", ["medium", "high"])
+def test_small_trees_are_built_by_one_thread(
+    quality: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Waking other threads would take longer, unless of quality "high"."""
+    monkeypatch.setattr(builds, "FEWEST_SHARED", MANY + 1)
+    asked: list[int] = []
+    prepare = builds.prepare
+    monkeypatch.setattr(
+        builds, "prepare",
+        lambda given, threads, spare: asked.append(threads) or prepare(given, threads, spare),
+    )  # fmt: skip
+    for count in (MANY, MANY + 1):
+        BVH.from_triangles(*soup(rng, count), quality=quality, threads=2)
+    assert asked == [1 if quality == "medium" else 2, 2]
 
 
 def test_copies_of_a_triangle_give_the_lowest_id() -> None:
