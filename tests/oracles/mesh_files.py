@@ -45,12 +45,11 @@ def read_obj(data: bytes) -> Read:
     for line in lines_of(data):
         line = line.removesuffix(b"\r")
         line = lines.pop() + line if goes_on else line
-        goes_on = line.endswith(b"\\") and bool(re.match(rb"\s*(v|vt|vn|f|l|p)\s", line))
+        goes_on = line.endswith(b"\\") and bool(re.match(rb"\s*(v|vt|vn|f|l|p)[\s\\]", line))
         lines.append(line[:-1] + b" " if goes_on else line)
     found: dict[bytes, list[list[float]]] = {b"v": [], b"vt": [], b"vn": []}
     faces: list[list[int]] = []
     has_others = False
-    highest = {b"v": 0, b"vt": 0, b"vn": 0}
     for line in lines:
         first = words_of(line)[:1]
         if first and first[0][:1] in (b"v", b"f"):
@@ -74,18 +73,19 @@ def read_obj(data: bytes) -> Read:
                     if not part:
                         continue
                     row = whole(part)
+                    # Wrong indices of vt and vn are ignored.
+                    if name != b"v":
+                        continue
                     row = row - 1 if row > 0 else len(found[name]) + row if row < 0 else -1
                     if row < 0:
                         raise ValueError(word)
-                    highest[name] = max(highest[name], row + 1)
-                    if name == b"v":
-                        face.append(row)
+                    face.append(row)
             faces.append(face)
         elif words[0] in (b"l", b"p", b"fo", b"surf", b"curv", b"curv2", b"call", b"csh"):
             has_others = True
     if has_others and not faces:
         raise ValueError("no faces")
-    if any(highest[name] > len(found[name]) for name in found):
+    if any(row >= len(found[b"v"]) for face in faces for row in face):
         raise ValueError("index")
     return np.array(found[b"v"]).reshape(-1, 3), faces
 
@@ -94,7 +94,7 @@ def read_off(data: bytes) -> Read:
     """Read an OFF file."""
     lines = [line.split(b"#")[0] for line in lines_of(data)]
     text = b"\n".join(lines)
-    keyword = re.match(rb"\s*(ST)?C?N?OFF(?=\s)(?!\s+BINARY\b)", text)
+    keyword = re.match(rb"\s*(ST)?C?N?OFF(?=[\s\d])(?!\s+BINARY\b)", text)
     if keyword is None:
         raise ValueError("keyword")
     rows = [words_of(line) for line in text[keyword.end() :].split(b"\n")]
