@@ -27,7 +27,7 @@ from bvh.runtime.arguments import kernel_input, number_of
 from bvh.surfaces import overlap_terms
 from bvh.surfaces.cells import Pairs, Surfaces, signs_of, signs_of_corners
 from bvh.surfaces.curves import crossed_edges
-from bvh.surfaces.overlap_terms import AREA, ROUNDING, SHARES, SIZE, SUMS
+from bvh.surfaces.overlap_terms import AREA, SHARES, SIZE, SUMS
 from bvh.surfaces.pair_signs import SIDES
 from bvh.surfaces.surface import Reals, Surface, Whole
 from bvh.surfaces.volumes import (
@@ -38,6 +38,7 @@ from bvh.surfaces.volumes import (
     frame_of,
     minus_of,
     nearest,
+    rounding_of,
     scaled_back,
     solid_sums,
     vectors,
@@ -315,7 +316,8 @@ class _Moved:
         )  # fmt: skip
         area = max(scaled_back(sums[AREA] / 2.0, 2 * e) - 2.0 * self._area_in_contact(), 0.0)
         # Neither rounding nor underflow may matter.
-        if ROUNDING * sums[SIZE] >= ACCURACY * sums[0] or sums[0] * shortest < LEAST:
+        rounding = rounding_of(len(first.corners) + len(second.corners) + len(pairs))
+        if rounding * sums[SIZE] >= ACCURACY * sums[0] or sums[0] * shortest < LEAST:
             volume, centroid = self._exact_sums()
             return volume, centroid, area
         # Six times the volume, 24 times the moment, high parts only; lengths are over 2**e.

@@ -37,12 +37,20 @@ def solid_sums(surface: Surface) -> tuple[float, Reals]:
     )  # fmt: skip
     # Both ends of the interval that holds the exact sum must have the same nearest double; else the
     # sum is repeated in integers, as it is where underflow may matter.
-    total, error = Fraction(sums[0]) + Fraction(sums[1]), Fraction(sums[SIZE]) * Fraction(ROUNDING)
+    total = Fraction(sums[0]) + Fraction(sums[1])
+    error = Fraction(sums[SIZE]) * Fraction(rounding_of(len(faces)))
     unit = Fraction(2) ** (3 * e) / 6
     volume = nearest((total - error) * unit)
     if sums[0] * shortest < LEAST or total <= error or volume != nearest((total + error) * unit):
         return _exact_solid_sums(corners, outward)
     return volume, origin + np.ldexp(sums[2:8:2] / (4.0 * sums[0]), e)
+
+
+def rounding_of(faces: int) -> float:
+    """Return a bound of the rounding of sums over a number of faces, as a share of their sizes."""
+    # Up to three terms a face are added, each with an error below 3 * 2**-106 of all sizes, so that
+    # ROUNDING suffices for 2**18 faces.
+    return ROUNDING * max(1.0, faces / 2.0**18)
 
 
 def _exact_solid_sums(corners: Reals, outward: NDArray[np.int8]) -> tuple[float, Reals]:

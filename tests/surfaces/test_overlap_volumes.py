@@ -12,6 +12,7 @@ import trimesh
 import bvh
 from bvh import BVH
 from bvh.surfaces.surface import Surface
+from bvh.surfaces.volumes import rounding_of
 from tests.oracles import tetrahedra, voxels
 from tests.surfaces.test_relations import MAPS, box, column, cut, joined
 
@@ -269,6 +270,12 @@ def test_areas_of_thin_faces(name: str) -> None:
         faces = np.arange(len(points)).reshape(-1, 3)
         area = BVH.from_triangles(points, faces, warn=False).area
         assert area == pytest.approx(wanted, rel=1e-15, abs=0.0)
+
+
+def test_rounding_of_many_terms() -> None:
+    """The bound holds for any number of faces, with three additions each."""
+    for faces in (1, 1 << 18, 1 << 20, 50_000_000):
+        assert Fraction(rounding_of(faces)) >= Fraction(3 * 3 * faces + 100, 2**106)
 
 
 @pytest.mark.filterwarnings("error")
