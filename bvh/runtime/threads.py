@@ -57,13 +57,15 @@ class Job:
     def __init__(self, call: Callable[[], object]) -> None:
         self.call = call
         self.error: BaseException | None = None  # what the call has raised
+        self.done = False  # whether the call has returned
         # `begun` is locked by whoever makes or withdraws the call, `ended` until it has returned.
         self.begun, self.ended = threading.Lock(), threading.Lock()
         self.ended.acquire()
 
     def withdraw(self) -> None:
         """Withdraw the call, or wait until it has returned."""
-        if not self.begun.acquire(blocking=False):
+        # After the call, `ended` may be locked by a wait that Ctrl-C has ended.
+        if not self.begun.acquire(blocking=False) and not self.done:
             self.ended.acquire()
 
 
@@ -92,6 +94,7 @@ class _Helper(threading.Thread):
                     job.error = error
             # Listed before `ended` is released: the caller may need this helper at once.
             _idle.append(self)
+            job.done = True
             job.ended.release()
             del job  # else its arrays would stay in memory until the next one
 
@@ -231,7 +234,6 @@ def watch(
                 if report is not None:
                     report()
                 check()
-            job.ended.release()  # `withdraw` acquires it once more
         run()
         if report is not None:
             report()

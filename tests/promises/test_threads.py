@@ -7,8 +7,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -139,6 +141,42 @@ def test_ctrl_c(what: str, threads: int) -> None:
     assert word == "interrupted", f"{done.stdout}\n{done.stderr}"
     # A second is promised; a busy machine gets a few.
     assert float(seconds) < 5.0, done.stderr
+
+
+class InterruptedLock:
+    """A lock whose holder is interrupted just after it has waited for it with a timeout."""
+
+    def __init__(self, lock: Any) -> None:
+        self._lock, self.release = lock, lock.release
+
+    def acquire(self, blocking: bool = True, timeout: float = -1.0) -> bool:
+        got = bool(self._lock.acquire(blocking, timeout))
+        if got and timeout > 0.0:
+            raise KeyboardInterrupt
+        return got
+
+
+def test_an_interrupt_just_after_a_helper_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interrupted wait holds the lock that ends a job, and nobody waits for it again."""
+
+    class Job(workers.Job):
+        def __init__(self, call: Callable[[], object]) -> None:
+            super().__init__(call)
+            self.ended: Any = InterruptedLock(self.ended)
+
+    monkeypatch.setattr(workers, "Job", Job)
+    caught: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            workers.watch([lambda: time.sleep(0.2)] * 2, 2, np.zeros(1, np.int32))
+        except KeyboardInterrupt as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(60.0)
+    assert not thread.is_alive() and caught
 
 
 def test_a_helper_that_fails_ends_the_work() -> None:
