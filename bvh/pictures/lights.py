@@ -79,10 +79,7 @@ class Lights:
         Both are weighted by the cosine of the angle to the normal. `occluders` hide the sky.
         `cells`, (n,), by `cells_of`, choose a row of `sphere`, directions of rays, for each spot.
         """
-        rays, lengths = self._towards_sky(spots.smooth, spots.flat, cells)
-        # Rays are not unit vectors: t is a distance in units of their lengths.
-        with np.errstate(divide="ignore", over="ignore"):
-            t_max = self.reach / lengths
+        rays, lengths, t_max = self.towards_sky(spots.smooth, spots.flat, cells)
         hidden = np.asarray(occluders.any_hit(spots.starts[:, None], rays, t_max=t_max, threads=1))
         # The brightness of the sky along each ray, from 0 to 1; a ray may have the length 0.
         shine = 0.5 + 0.5 * np.einsum("nkj,j->nk", rays, self.zenith) / np.maximum(lengths, 1e-300)
@@ -92,8 +89,10 @@ class Lights:
         lost = np.einsum("nk,nk->n", hidden, shine) / self.rays
         return 1.0 - hidden.mean(axis=1), np.maximum(unhidden - lost, 0.0)
 
-    def _towards_sky(self, smooth: Floats, flat: Floats, cells: Ints) -> tuple[Floats, Floats]:
-        """Return directions of rays to the sky, (n, rays, 3), and their lengths, (n, rays).
+    def towards_sky(
+        self, smooth: Floats, flat: Floats, cells: Ints
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return rays to the sky, (n, rays, 3), their lengths, (n, rays), and t_max, (n, rays).
 
         `smooth` and `flat` are the normals of n spots, (n, 3), and `cells`, (n,), choose a row of
         `sphere` for each. Rays are on the side of the flat normal.
@@ -107,17 +106,10 @@ class Lights:
         depth = np.einsum("nkj,nj->nk", rays, flat)
         spot, ray = np.divmod(np.flatnonzero(depth < 0.0), depth.shape[1])
         rays[spot, ray] -= 2.0 * depth[spot, ray, None] * flat[spot]
-        return rays, np.sqrt(np.einsum("nkj,nkj->nk", rays, rays))
-
-    def of_plane(self, up: Floats) -> tuple[Floats, Floats]:
-        """Return rays to the sky from a plane, (TILE * TILE, rays, 3), and t_max of each.
-
-        `up` is the unit normal of the plane. A row is for all spots of a cell.
-        """
-        normals = np.broadcast_to(up, (TILE * TILE, 3))
-        rays, lengths = self._towards_sky(normals, normals, np.arange(TILE * TILE))
+        lengths = np.sqrt(np.einsum("nkj,nkj->nk", rays, rays))
+        # Rays are not unit vectors: t is a distance in units of their lengths.
         with np.errstate(divide="ignore", over="ignore"):
-            return rays, self.reach / lengths
+            return rays, lengths, self.reach / lengths
 
     def of_lamp(self, occluders: Occluders, spots: Spots, cells: Ints) -> Floats:
         """Return for each of n spots the visible share of the lamp, (n,); 0 if a spot faces away.
@@ -195,9 +187,10 @@ class Ground:
     lights: Lights
 
     @cached_property
-    def _sky(self) -> tuple[Floats, Floats]:
-        """Rays to the sky for each cell, and t_max of each ray, as `Lights.of_plane` has them."""
-        return self.lights.of_plane(self.up)
+    def _sky(self) -> tuple[Floats, Floats, Floats]:
+        """What `Lights.towards_sky` returns for a spot of the plane in each cell of the tile."""
+        normals = np.broadcast_to(self.up, (TILE * TILE, 3))
+        return self.lights.towards_sky(normals, normals, np.arange(TILE * TILE))
 
     @classmethod
     def below(cls, bounds: Floats, up: Floats, lights: Lights) -> Self | None:
@@ -251,7 +244,7 @@ class Ground:
         size = np.abs(points).max(axis=1) + np.abs(self.level)
         up, cells = np.broadcast_to(self.up, points.shape), cells[rows]
         spots = Spots(points, up, up, points + ROUNDINGS * size[:, None] * up)
-        rays, t_max = self._sky
+        rays, _, t_max = self._sky
         hidden = np.asarray(
             occluders.any_hit(spots.starts[:, None], rays[cells], t_max=t_max[cells], threads=1)
         )
