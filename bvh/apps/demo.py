@@ -67,7 +67,7 @@ class Motion:
                 button = gui.add_button(text, color="gray")
                 button.on_click(lambda event, trial=trial: self._try(event.client_id, trial))
             self._moves = gui.add_checkbox("Moons move", False)
-        self._moves.on_update(lambda _: self._show_moving())
+        self._moves.on_update(lambda _: self._show_meshes())
         viewer._on_each_page(self._prepare)
         threading.Thread(target=self._run, name="demo", daemon=True).start()
 
@@ -82,8 +82,8 @@ class Motion:
         if session is not None:
             trial(session)
 
-    def _show_moving(self) -> None:
-        """Show meshes on all pages if the moons move: each step would need a new picture."""
+    def _show_meshes(self) -> None:
+        """Show no pictures while the moons move: each step would need a new one."""
         if self._moves.value:
             for session in list(self._viewer._sessions.values()):
                 session.shade(MESH)

@@ -41,10 +41,7 @@ CAMERA_KEYS = (
     ("W A S D", "move forward, left, back, right"),
     ("Q E", "move down, up"),
 )
-_KEY = (
-    "border:1px solid rgba(128,128,128,.45);border-radius:3px;padding:0 0.35em;white-space:nowrap;"
-    "font:inherit"
-)
+_KEY = "border:1px solid #8888;border-radius:3px;padding:0 0.35em;white-space:nowrap;font:inherit"
 
 # Held while `websockets.serve` is replaced (see `_own_pages_only`).
 _starting = threading.Lock()

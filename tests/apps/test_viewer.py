@@ -178,7 +178,7 @@ def test_what_is_drawn_is_what_there_is() -> None:
     assert drawing.left_out == 0 and len(drawing.boxes) == 0
     drawn = []
     for part in drawing.parts:
-        for turn, place, scale in zip(part.turns, part.places, part.scales, strict=True):
+        for turn, place, scale in zip(*part.copies[:3], strict=True):
             page = part.vertices * scale @ turned(turn).T + place
             drawn.append(page[part.faces.astype(int)])
     wanted = [frame.to_page(world_triangles(scene, leaf)) for leaf in range(4)]
@@ -188,8 +188,9 @@ def test_what_is_drawn_is_what_there_is() -> None:
             min(np.abs(faces - other).max() for other in drawn if len(other) == len(faces)) < 1e-6
         )
     # The mirrored and the turned ball share a mesh; instances have colours of their own.
-    assert sorted(len(part.places) for part in drawing.parts) == [1, 1, 2]
-    assert len({tuple(colour) for part in drawing.parts for colour in part.colours.tolist()}) == 4
+    assert sorted(len(part.copies.places) for part in drawing.parts) == [1, 1, 2]
+    colours = np.concatenate([part.copies.colours for part in drawing.parts])
+    assert len(np.unique(colours, axis=0)) == 4
 
 
 def test_nothing_is_left_out_silently() -> None:
@@ -374,7 +375,7 @@ def test_round_shapes(rng: np.random.Generator) -> None:
         scene.add(tree)
         scene.add(tree, half)
     drawing = drawing_of(scene, PageFrame.around(scene.bounds))
-    assert [len(part.places) for part in drawing.parts] == [2, 2]
+    assert [len(part.copies.places) for part in drawing.parts] == [2, 2]
     assert drawing.left_out == 0
     assert all(part.smooth for part in drawing.parts)
     for tree, volume in ((balls, np.pi / 6.0), (limbs, np.pi / 6.0 + np.pi / 2.0)):

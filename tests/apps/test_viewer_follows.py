@@ -280,7 +280,7 @@ def test_drawings_share_what_is_the_same() -> None:
     second = drawing_of(scene, frame, before=first)
     for old, new in zip(first.parts, second.parts, strict=True):
         assert old.vertices is new.vertices and old.faces is new.faces
-        assert (old.maps is new.maps) == (new.tree is not tree)
+        assert (old.copies.maps is new.copies.maps) == (new.tree is not tree)
     tree.refit(2.0 * tree.vertices)
     third = drawing_of(scene, frame, before=second)
     changed = {part.tree is tree: part for part in third.parts}
@@ -295,7 +295,7 @@ def test_quaternions(rng: np.random.Generator) -> None:
     scene = Scene()
     scene.add_many(BVH.from_mesh(BALL), turns)
     (part,) = drawing_of(scene, PageFrame.around(scene.bounds)).parts
-    for wxyz, matrix in zip(part.turns, turns, strict=True):
+    for wxyz, matrix in zip(part.copies.turns, turns, strict=True):
         again = trimesh.transformations.quaternion_matrix(wxyz)
         np.testing.assert_allclose(again, matrix, atol=1e-14)
 

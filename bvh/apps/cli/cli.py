@@ -3,13 +3,14 @@
 import inspect
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from typer import Argument, Context, Exit, Option, Typer
 
 import bvh
@@ -237,15 +238,13 @@ def _mesh_figures(tree: BVH, read: object) -> Figures:
 
     `read` is the mesh that the tree was built from, None for a saved tree.
     """
-    figures: dict[str, Any] = {}
-    surface: dict[str, Any] = {}
-    if hasattr(tree, "vertices"):  # Not over shapes such as boxes.
-        figures["vertices"] = len(tree.vertices)
-        surface = _surface_figures([tree] if tree.kind == "triangles" else [])
-    figures |= {tree.kind: len(tree), **_bounds_figures(tree.bounds)}
+    # Trees over shapes such as boxes have no vertices.
+    figures: dict[str, Any] = {"vertices": len(tree.vertices)} if hasattr(tree, "vertices") else {}
+    lower, upper = tree.bounds.tolist()
+    figures |= {tree.kind: len(tree), "lower": lower, "upper": upper}
     if hasattr(read, "is_watertight"):
         figures["watertight"] = bool(read.is_watertight)
-    figures |= surface
+    figures |= _surface_figures([tree])
     stats = tree.stats()
     more = {name: value for name, value in asdict(stats).items() if name != "primitives"}
     return figures, more, str(stats)
@@ -256,13 +255,13 @@ def _scene_figures(scene: Scene, read: Any, details: bool) -> Figures:
 
     `read` is the trimesh scene that was read, None for a saved one. `details` adds each tree.
     """
-    stats = scene.stats()
-    figures = {"triangles": stats.primitives, **_bounds_figures(scene.bounds)}
+    stats, (lower, upper) = scene.stats(), scene.bounds.tolist()
+    figures: dict[str, Any] = {"triangles": stats.primitives, "lower": lower, "upper": upper}
     if read is not None:
         meshes = read.geometry.values()
         figures["watertight"] = all(getattr(mesh, "is_watertight", True) for mesh in meshes)
     leaves = scene.leaves
-    figures |= _surface_figures([tree for tree in leaves.trees if tree.kind == "triangles"])
+    figures |= _surface_figures(leaves.trees)
     # The primitives of each leaf, and their sums over the leaves of an instance, by its id.
     counts = np.array([tree.primitives for tree in stats.trees])[leaves.tree_of]
     sums = np.bincount(leaves.instance_id, counts, minlength=int(scene.ids.max(initial=-1)) + 1)
@@ -273,18 +272,18 @@ def _scene_figures(scene: Scene, read: Any, details: bool) -> Figures:
         "instance_bytes": stats.instance_bytes,
         "members": [{"id": i.id, "name": i.name, "triangles": int(sums[i.id])} for i in scene],
     }  # fmt: skip
-    lines = str(stats).splitlines()
     if details:
         pairs = zip(stats.placed, stats.trees, strict=True)
         more["tree_stats"] = [{"placed": placed, **asdict(tree)} for placed, tree in pairs]
-    else:
-        # The lines about trees come last.
-        lines = lines[: len(lines) - len(stats.tree_lines())]
-    return figures, more, "\n".join(lines)
+        return figures, more, str(stats)
+    # The lines about trees come last.
+    lines = str(stats).splitlines()
+    return figures, more, "\n".join(lines[: len(lines) - len(stats.tree_lines())])
 
 
-def _surface_figures(trees: list[BVH]) -> dict[str, Any]:
-    """Return whether all trees are closed and oriented, and their open edges; {} for no trees."""
+def _surface_figures(trees: Sequence[BVH]) -> dict[str, Any]:
+    """Return whether all meshes are closed and oriented, and their open edges; {} for none."""
+    trees = [tree for tree in trees if tree.kind == "triangles"]
     if not trees:
         return {}
     count = sum(0 if tree.is_closed else len(tree.open_edges()) for tree in trees)
@@ -294,16 +293,14 @@ def _surface_figures(trees: list[BVH]) -> dict[str, Any]:
 
 def _parts_figures(parts: Parts, details: bool) -> Figures:
     """Return what `info` shows of parts, as `_mesh_figures` does; `details` adds each record."""
-    sizes = [part.triangles for part in parts.records]
+    sizes, (lower, upper) = [part.triangles for part in parts.records], parts.bounds.tolist()
     figures = {
-        "triangles": len(parts), "parts": len(sizes), **_bounds_figures(parts.bounds),
+        "triangles": len(parts), "parts": len(sizes), "lower": lower, "upper": upper,
         "smallest_part": min(sizes, default=0), "largest_part": max(sizes, default=0),
     }  # fmt: skip
-    more: dict[str, Any] = {
-        "bytes": parts.nbytes, "sources": [asdict(source) for source in parts.sources]
-    }  # fmt: skip
+    more: dict[str, Any] = {"bytes": parts.nbytes, "sources": list(map(asdict, parts.sources))}
     if details:
-        more["part_records"] = [asdict(record) for record in parts.records]
+        more["part_records"] = list(map(asdict, parts.records))
     return figures, more, f"{'memory':<16}{console.mebibytes(parts.nbytes)}"
 
 
@@ -324,11 +321,6 @@ def _print_list(title: str, key: str, listed: list[dict[str, Any]]) -> None:
         console.out.print(f"{first:>{width}}  {size:>{width2}}  {name}".rstrip())
     if len(listed) > LISTED:
         console.out.print(f"and {len(listed) - LISTED} more")
-
-
-def _bounds_figures(bounds: NDArray[np.float64]) -> dict[str, object]:
-    """Return the figures "lower" and "upper", the corners of bounds (2, 3)."""
-    return {"lower": bounds[0].tolist(), "upper": bounds[1].tolist()}
 
 
 def _text(value: object) -> str:

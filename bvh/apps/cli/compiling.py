@@ -18,9 +18,6 @@ from bvh.runtime.compiler.kernel_cache import cache_directory, prune_cache
 from bvh.runtime.compiler.warming import compile_together
 from bvh.runtime.jit import all_recipes, families, notice
 
-# Program of a process that compiles for another level of CPU.
-PROGRAM = "from bvh.apps.cli.compiling import compile_parts; compile_parts({}, {})"
-
 
 def warmup_command(
     processes: Annotated[int | None, Option(
@@ -68,7 +65,8 @@ def _compile_for(level: str, processes: int, parts: Sequence[str]) -> None:
     folders = filter(None, (str(Path(bvh.__file__).parents[1]), os.environ.get("PYTHONPATH")))
     # Linked kernels are off: where they are used, nothing would be compiled.
     settings = {"BVH_CPU": level, "BVH_KERNELS": "off", "PYTHONPATH": os.pathsep.join(folders)}
-    command = [sys.executable, "-P", "-c", PROGRAM.format(processes, list(parts))]
+    program = f"from {__name__} import compile_parts; compile_parts({processes}, {list(parts)})"
+    command = [sys.executable, "-P", "-c", program]
     status = subprocess.run(command, env=os.environ | settings, check=False).returncode
     if status:
         raise Exit(status)
@@ -89,6 +87,5 @@ def compile_parts(processes: int, parts: Sequence[str]) -> None:
 
 
 def compile_one(name: str) -> None:
-    """Compile the part of the package with a name, in this process."""
     notice.silence()  # The caller has a progress bar.
     all_recipes()[name]()

@@ -175,15 +175,15 @@ def content_of(source: BVH | Scene | Parts) -> str:
 
 def read_rays(path: Path) -> NDArray[np.float64]:
     """Return rays, shape (n, 6) or (n, 8), from a .npy file or text; "-" is standard input."""
-    name = "standard input" if is_pipe(path) else str(path)
+    name = str(path)
     if not is_pipe(path):
         data = path.read_bytes()
     elif sys.stdin is None or sys.stdin.isatty():
         raise ValueError("--rays - reads standard input, which is not a pipe or a file here")
     else:
-        data = sys.stdin.buffer.read()
+        name, data = "standard input", sys.stdin.buffer.read()
+    npy = np.lib.format
     try:
-        npy = np.lib.format
         # `np.load` would also read zip files and pickles.
         is_npy = data.startswith(npy.MAGIC_PREFIX)
         columns = npy.read_array(io.BytesIO(data)) if is_npy else _read_text(data)
@@ -199,7 +199,6 @@ def read_rays(path: Path) -> NDArray[np.float64]:
 
 
 def is_pipe(path: Path | None) -> bool:
-    """Return whether a path is "-", which stands for standard input or output."""
     return path is not None and str(path) == "-"
 
 

@@ -198,7 +198,6 @@ class RayLab(Page):
         """Call `act` when the user changes a control, not when `_show` does."""
 
         def update(_: object) -> None:
-            """Call `act`, unless `_show` is changing the control."""
             with self._lock:
                 if not self._silent:
                     act()
@@ -212,7 +211,6 @@ class RayLab(Page):
         self._show(state, name)
 
     def _set_second(self) -> None:
-        """Show one box or two, as the check box says."""
         state = replace(self._state, second=self._second.value)
         self._frame = framed(state)
         self._show(state)

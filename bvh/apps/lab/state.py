@@ -71,8 +71,6 @@ class Slab(NamedTuple):
 
 
 class Crossing(NamedTuple):
-    """Crossing of a line with one plane of a box."""
-
     axis: int
     entering: bool
     t: float

@@ -104,33 +104,38 @@ class PageFrame:
         return replace(made, eye=self.to_world(origin))
 
 
-class Placing(NamedTuple):
-    """Where a page draws copies of meshes: rotations (quaternions, w first), positions, scales."""
+class Copies(NamedTuple):
+    """Copies of a mesh, a row each: rotations (quaternions, w first), positions, scales, colours.
+
+    They were made from the `maps` (n, 3, 4) of leaves.
+    """
 
     turns: Floats
     places: Floats
     scales: Floats
+    colours: NDArray[np.uint8]
+    maps: Floats
+
+    def take(self, rows: Any) -> Self:
+        """Return some of the copies."""
+        return type(self)(*(column[rows] for column in self))
 
 
 class DrawnMesh(NamedTuple):
-    """A mesh and, for each of its copies, a row of `Placing` and a colour.
+    """A mesh and its copies.
 
     `key` identifies it among the parts of its scene: the Python id of its tree, which is referenced
     to keep the id unique, and -1 for all leaves that a page can place, or the number of a leaf. The
-    mesh was made from the `arrays` of the tree and the `maps` of leaves.
-    `glb` is the mesh with its material, in place of the copies' colours, if it has one.
+    mesh was made from the `arrays` of the tree. `glb` is the mesh with its material, in place of
+    the copies' colours, if it has one.
     """
 
     key: tuple[int, int]
     tree: BVH
     arrays: TreeArrays
-    maps: Floats
     vertices: NDArray[np.float32]
     faces: NDArray[np.uint32]
-    turns: Floats
-    places: Floats
-    scales: Floats
-    colours: NDArray[np.uint8]
+    copies: Copies
     smooth: bool
     glb: bytes | None = None
 
@@ -159,9 +164,8 @@ def drawing_of(
     # The rows of the visible leaves of each tree; the last array, past the end, is empty.
     ends = np.cumsum(np.bincount(leaves.tree_of[shown], minlength=len(leaves.trees)))
     rows_of = np.split(shown[np.argsort(leaves.tree_of[shown], kind="stable")], ends)
-    can_be_placed, placing = _placings(leaves, frame)
+    can_be_placed, placed = _copies(leaves, frame)
     sizes = [len(t) * faces_of_each(t) for t in leaves.trees]
-    colours = _colours(leaves)
     parts: list[DrawnMesh] = []
     boxes: list[Floats] = []
     # Faces so far: sent to the page, drawn (once for each copy), and left out.
@@ -184,26 +188,24 @@ def drawing_of(
         sent, drawn = sent + new, drawn + copies
         for number, group in groups:
             # The mesh is made again if its tree, the frame of the page or its leaves have changed.
-            old = old_parts.get((id(tree), number))
+            old, copies = old_parts.get((id(tree), number)), placed.take(group)
             if old is not None and old.arrays is not tree.arrays:
                 old = None
-            maps = leaves.matrices[group]
-            if old is None or not same_frame or not np.array_equal(old.maps, maps):
-                placed = Placing(*(column[group] for column in placing))
-                old = _drawn_mesh(scene, frame, tree, number, maps, placed, old)
-            parts.append(old._replace(colours=colours[group]))
+            if old is None or not same_frame or not np.array_equal(old.copies.maps, copies.maps):
+                parts.append(_drawn_mesh(scene, frame, tree, number, copies, old))
+            else:
+                parts.append(old._replace(copies=old.copies._replace(colours=copies.colours)))
     corners = frame.to_page(np.concatenate(boxes)) if boxes else np.empty((0, 8, 3))
     return PageDrawing(frame, parts, left_out, corners)
 
 
 def _drawn_mesh(
-    scene: Scene, frame: PageFrame, tree: BVH, number: int, maps: Floats, placing: Placing,
-    old: DrawnMesh | None,
-) -> DrawnMesh:  # fmt: skip
-    """Return the mesh of leaves of a tree, with `maps` (n, 3, 4) to the world; colours are not set.
+    scene: Scene, frame: PageFrame, tree: BVH, number: int, copies: Copies, old: DrawnMesh | None
+) -> DrawnMesh:
+    """Return the mesh of leaves of a tree.
 
-    `number` is -1 for copies, which the page places as `placing` says, or else the number of the
-    only leaf, which a page cannot place. `old` is the mesh drawn before, None if its tree differs.
+    `number` is -1 for `copies` that the page places, or else the number of the only leaf, which a
+    page cannot place. `old` is the mesh drawn before, None if its tree differs.
     """
     attributes, can_be_placed = scene.attributes(tree), number < 0
     triangles = isinstance(tree.arrays.primitives, Triangles)
@@ -217,20 +219,24 @@ def _drawn_mesh(
             points = PageFrame.around(tree.bounds).to_page(corners).astype(np.float32)
         else:
             # A page cannot shear meshes, so the vertices are sent in page coordinates.
-            world = moved(np.ascontiguousarray(corners), maps[0])
+            world = moved(np.ascontiguousarray(corners), copies.maps[0])
             points = frame.to_page(world).astype(np.float32)
-            placing = Placing(np.eye(1, 4), np.zeros((1, 3)), np.ones((1, 3)))
+            copies = unplaced(copies)
         # The same array, so that later comparisons see at once that faces have not changed.
         faces = faces if old is None else old.faces
         # A sheared leaf does not have the normals of the mesh.
         plain = attributes.material is None
         glb = None if plain else glb_of(points, faces, attributes, smooth, can_be_placed)
-    key, colours = (id(tree), number), np.empty((len(maps), 3), np.uint8)
-    return DrawnMesh(key, tree, tree.arrays, maps, points, faces, *placing, colours, smooth, glb)
+    return DrawnMesh((id(tree), number), tree, tree.arrays, points, faces, copies, smooth, glb)
 
 
-def _placings(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Placing]:
-    """Return which leaves a page can place, a mask (n,), and a `Placing` with a row for each leaf.
+def unplaced(copy: Copies) -> Copies:
+    """Return the only copy of a mesh whose vertices are in page coordinates."""
+    return copy._replace(turns=np.eye(1, 4), places=np.zeros((1, 3)), scales=np.ones((1, 3)))
+
+
+def _copies(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Copies]:
+    """Return which leaves a page can place, a mask (n,), and `Copies` with a row for each leaf.
 
     A page can rotate and scale along axes, not shear. Rows are for vertices in the `PageFrame` of
     their own tree: centred and with a half extent of 1 to 2, so that float32 is precise.
@@ -255,7 +261,7 @@ def _placings(leaves: Leaves, frame: PageFrame) -> tuple[NDArray[np.bool_], Plac
     sizes = np.array([each.scale for each in frames])[leaves.tree_of]
     places = np.einsum("kij,kj->ki", linear, middles) + maps[:, :, 3]
     scales = scales * (frame.scale / sizes)[:, None]
-    return square, Placing(turns, frame.to_page(places), scales)
+    return square, Copies(turns, frame.to_page(places), scales, _colours(leaves), maps)
 
 
 def glb_of(

@@ -43,25 +43,23 @@ class Meshes:
 
     def _add(self, name: str, part: DrawnMesh) -> Any:
         """Send a part called `name`: a .glb file, copies, or one mesh; return viser's handle."""
+        turns, places, scales, colours, _ = part.copies
+        looks: dict[str, Any] = {
+            "cast_shadow": False, "receive_shadow": False, "visible": self._visible
+        }  # fmt: skip
         if part.glb is not None:
             return self._scene.add_batched_glb(
-                name, part.glb, part.turns, part.places, batched_scales=part.scales, lod="off",
-                cast_shadow=False, receive_shadow=False, visible=self._visible,
-            )  # fmt: skip
-        shared: dict[str, Any] = {
-            "flat_shading": not part.smooth, "side": "double", "cast_shadow": False,
-            "receive_shadow": False, "visible": self._visible,
-        }  # fmt: skip
-        if len(part.places) > 1:
+                name, part.glb, turns, places, batched_scales=scales, lod="off", **looks
+            )
+        looks |= {"flat_shading": not part.smooth, "side": "double"}
+        if len(places) > 1:
             return self._scene.add_batched_meshes_simple(
-                name, part.vertices, part.faces, part.turns, part.places,
-                batched_scales=part.scales, batched_colors=linear(part.colours), lod="off",
-                **shared,
+                name, part.vertices, part.faces, turns, places, batched_scales=scales,
+                batched_colors=linear(colours), lod="off", **looks,
             )  # fmt: skip
         return self._scene.add_mesh_simple(
-            name, part.vertices, part.faces, color=tuple(part.colours[0].tolist()),
-            scale=tuple(part.scales[0].tolist()), wxyz=part.turns[0], position=part.places[0],
-            **shared,
+            name, part.vertices, part.faces, color=tuple(colours[0].tolist()),
+            scale=tuple(scales[0].tolist()), wxyz=turns[0], position=places[0], **looks,
         )  # fmt: skip
 
 
@@ -73,27 +71,24 @@ def linear(colours: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def _fits(old: DrawnMesh, new: DrawnMesh) -> bool:
     """Return whether the mesh `old` on the page can be changed to `new`, without a new mesh."""
     # Files and faces cannot be changed, nor can copies become a single mesh, or the reverse.
-    if old.glb != new.glb or (len(old.places) > 1) != (len(new.places) > 1):
+    if old.glb != new.glb or (len(old.copies.places) > 1) != (len(new.copies.places) > 1):
         return False
     return old.faces is new.faces or np.array_equal(old.faces, new.faces)
 
 
 def _send_changes(handle: Any, old: DrawnMesh, new: DrawnMesh) -> None:
     """Assign to the handle of `old` what differs in `new`; viser sends only changed arrays."""
+    before, now = old.copies, new.copies
     if new.glb is None and new.vertices is not old.vertices:
         handle.vertices = new.vertices
-    if new.glb is not None or len(new.places) > 1:
+    if new.glb is not None or len(now.places) > 1:
         # The page takes the number of copies from their positions, which come last.
         if new.glb is None:
-            handle.batched_colors = linear(new.colours)
-        if new.maps is not old.maps:
-            handle.batched_scales = new.scales
-            handle.batched_wxyzs = new.turns
-            handle.batched_positions = new.places
+            handle.batched_colors = linear(now.colours)
+        if now.maps is not before.maps:
+            handle.batched_scales, handle.batched_wxyzs = now.scales, now.turns
+            handle.batched_positions = now.places
         return
-    for name, before, now in (
-        ("color", old.colours, new.colours), ("scale", old.scales, new.scales),
-        ("wxyz", old.turns, new.turns), ("position", old.places, new.places),
-    ):  # fmt: skip
-        if not np.array_equal(before, now):
-            setattr(handle, name, tuple(now[0].tolist()))
+    for name, column in (("color", 3), ("scale", 2), ("wxyz", 0), ("position", 1)):
+        if not np.array_equal(before[column], now[column]):
+            setattr(handle, name, tuple(now[column][0].tolist()))

@@ -65,8 +65,8 @@ class Session:
         self._picked: Marked | None = None
         self._tracer = Tracer(copy, self.camera, self._show_picture, threads)
         self._hover = Latest(self._look_under_cursor)
-        self._drawing, self._meshes = drawing, Meshes(client.scene)
-        self._left_out = np.empty((0, 8, 3))
+        self._drawing = PageDrawing(drawing.frame, [], 0, np.empty((0, 8, 3)))
+        self._meshes = Meshes(client.scene)
         self._make_panel(head, up)
         client.scene.on_click()(lambda e: self.pick_along(e.ray_origin, e.ray_direction))
         client.scene.on_rect_select(modifier="shift")(
@@ -74,8 +74,7 @@ class Session:
         )
         client.camera.on_update(lambda _: self._tracer.moved())
         # Shown after the handlers are set, so that what can be seen can be clicked.
-        self._meshes.show(drawing.parts)
-        self._show_left_out(drawing)
+        self._draw(drawing)
         if drawing.left_out:
             # A picture shows the meshes that are left out.
             self._picture.value = "clay"
@@ -106,7 +105,6 @@ class Session:
         self.shade(shade)
 
     def close(self) -> None:
-        """Stop casting pictures."""
         self._closed = True
         self._tracer.close()
 
@@ -138,11 +136,9 @@ class Session:
         if self._closed:
             return
         with self.client.atomic():
-            self._drawing = drawing
             if drawing.frame is not self.frame:
                 self._reframe(drawing.frame)
-            self.redraw()
-            self._show_left_out(drawing)
+            self._draw(drawing)
             self._head.content = head
             self._follow_marks()
             self._boxes.follow()
@@ -150,6 +146,13 @@ class Session:
         if self._cursor.value:
             self._hover()
         self._tracer.changed()
+
+    def _draw(self, drawing: PageDrawing) -> None:
+        """Draw the meshes, and boxes in place of those left out; the caller holds the lock."""
+        if not np.array_equal(drawing.boxes, self._drawing.boxes):
+            self.marks.lines("left_out", edges_of(drawing.boxes), GREY, 1.5)
+        self._drawing = drawing
+        self.redraw()
 
     def redraw(self) -> None:
         """Draw the meshes, cut by the section plane; the caller holds the lock."""
@@ -174,13 +177,6 @@ class Session:
         self.views.draw_ground()
         self.views.draw_shadow()
 
-    def _show_left_out(self, drawing: PageDrawing) -> None:
-        """Show boxes in place of the meshes that are left out, if these have changed."""
-        if np.array_equal(drawing.boxes, self._left_out):
-            return
-        self._left_out = drawing.boxes
-        self.marks.lines("left_out", edges_of(drawing.boxes), GREY, 1.5)
-
     def camera(self) -> Camera:
         """Return the page's current camera, in world coordinates."""
         now = self.client.camera
@@ -203,7 +199,9 @@ class Session:
             "escape": lambda _: self._clear(),
             "hide": lambda event: self._hide(int(event["id"])),
             "frame": lambda event: self._frame_instance(int(event["id"])),
-            "dark": lambda event: self._set_scheme(bool(event["value"])),
+            "dark": lambda event: gui.configure_theme(
+                dark_mode=bool(event["value"]), **readouts.THEME
+            ),
             "narrow": lambda _: self.views.look("Iso"),
         })  # fmt: skip
         with gui.add_folder("View"):
@@ -227,18 +225,18 @@ class Session:
         self._cursor.on_update(lambda _: self._hover())
         self._picture.on_update(lambda _: self._choose_picture())
 
-    def _set_scheme(self, dark: bool) -> None:
-        """Set the page's colour scheme, dark or light, to that of the client's system."""
-        self.client.gui.configure_theme(dark_mode=dark, **readouts.THEME)
-
     def _clear(self) -> None:
         """Clear the pick, the selection and the measurement, as the Escape key does."""
         with self.lock:
-            self.pick = self._picked = None
-            self.marks.clear("face", "edges", "normal")
+            self.pick = None
+            self._clear_pick()
             self._pick_text.content = readouts.picked(None)
             self.selecting.clear()
             self.measuring.clear()
+
+    def _clear_pick(self) -> None:
+        self._picked = None
+        self.marks.clear("face", "edges", "normal")
 
     def pick_at(self, x: float, y: float) -> None:
         """Pick at a position, given as shares of the picture's width and height."""
@@ -286,24 +284,21 @@ class Session:
         """Fit an instance of the outermost scene, by its id, into the view."""
         with self.updated_scene():
             leaves = self.scene.leaves
-            boxes = [
+            corners = [
                 corners_of(leaf.tree.bounds) @ leaf.transform[:3, :3].T + leaf.transform[:3, 3]
                 for leaf in leaves[:] if leaf.path[0] == instance_id
             ]  # fmt: skip
-            if boxes:
-                corners = np.concatenate(boxes)
+            if corners:
                 # "" is no view: the camera keeps its direction.
-                self.views.look("", np.array([corners.min(axis=0), corners.max(axis=0)]))
+                self.views.look("", np.array([np.min(corners, (0, 1)), np.max(corners, (0, 1))]))
 
     def _mark_pick(self, camera: Camera) -> None:
         """Mark the picked face, so that `camera` sees the marks in front of it, and its normal."""
         pick = self.pick
-        self.marks.clear("face", "edges", "normal")
-        self._picked = None
+        self._clear_pick()
         if pick is None:
             return
-        self._picked = Marked.of(self.scene, pick.leaf, np.array([pick.prim_id]))
-        self._outline(self._picked, camera)
+        self._outline(Marked.of(self.scene, pick.leaf, np.array([pick.prim_id])), camera)
         if np.isnan(pick.normal).any():
             return  # Points and segments have no normal.
         # Draw the normal on the visible side, at the same size on the page for all fields of view.
@@ -315,6 +310,7 @@ class Session:
 
     def _outline(self, marked: Marked, camera: Camera) -> None:
         """Mark the picked face, `marked`, and its edges, so that the camera sees them in front."""
+        self._picked = marked
         corners = self.marks.placed(marked, face_triangles(marked.tree, marked.ids))
         self.marks.surface("face", corners, camera.eye, ORANGE)
         edges = self.marks.placed(marked, face_outlines(marked.tree, marked.ids))
@@ -327,8 +323,7 @@ class Session:
             now = self.refreshed(self._picked)
             if now is not self._picked:
                 # The arrow is not drawn again, as it belongs to the position of the click.
-                self.marks.clear("face", "edges", "normal")
-                self._picked = now
+                self._clear_pick()
                 if now is not None:
                     self._outline(now, camera)
         self.selecting.follow(camera)

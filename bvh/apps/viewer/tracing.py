@@ -80,7 +80,7 @@ class Tracer:
         # From the last picture, to choose the size of the next coarse one.
         self._seconds_per_pixel = 1e-6
         # The timer of the next fine picture.
-        self._timer: threading.Timer | None = None
+        self._timer = threading.Timer(RESTING, self._refine)
         # A copy of the scene for pictures, and the version of the page's copy that it has.
         self._scene, self._version = copy.scene, -1
         self._draw = Latest(self._cast)
@@ -97,11 +97,9 @@ class Tracer:
 
     def _start(self) -> None:
         """Cast a coarse picture and schedule a fine one; without a shade, show no image."""
-        self._cancel_fine()
         self._fine = 0.0
         self._moves += 1
-        if self.shade is not None:
-            self._schedule_fine()
+        self._schedule_fine()
         self._draw()
 
     def changed(self) -> None:
@@ -118,26 +116,20 @@ class Tracer:
         threading.Thread(target=self._draw, name="viewer pictures", daemon=True).start()
 
     def _schedule_fine(self) -> None:
-        """Schedule a fine picture in RESTING seconds, in place of one scheduled before."""
-        self._cancel_fine()
-        self._timer = threading.Timer(RESTING, self._refine)
-        self._timer.daemon = True
-        self._timer.start()
+        """Cast the first of two fine pictures in RESTING seconds, in place of one scheduled."""
+        self._timer.cancel()
+        if self.shade is not None:
+            self._timer = threading.Timer(RESTING, self._refine)
+            self._timer.daemon = True
+            self._timer.start()
 
     def close(self) -> None:
         """Cast nothing more, and wait for the picture in progress."""
-        self.shade = None
-        self._cancel_fine()
-        self._closed = True
+        self.shade, self._closed = None, True
+        self._timer.cancel()
         self._draw.wait(PATIENCE)
 
-    def _cancel_fine(self) -> None:
-        """Cancel the fine picture that is scheduled."""
-        if self._timer is not None:
-            self._timer.cancel()
-
     def _refine(self) -> None:
-        """Cast the first of two fine pictures; `_cast` goes on with the second."""
         self._fine = FIRST
         self._draw()
 

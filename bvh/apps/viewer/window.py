@@ -222,7 +222,7 @@ class Viewer(Page):
         if not (drawing.parts or len(drawing.boxes)):
             return drawing
         was_empty, self._empty = self._empty, False
-        places = [part.places for part in drawing.parts] + [drawing.boxes.reshape(-1, 3)]
+        places = [part.copies.places for part in drawing.parts] + [drawing.boxes.reshape(-1, 3)]
         away = max(float(np.abs(each).max(initial=0.0)) for each in places)
         if before is not None and (was_empty or away > FARTHEST):
             self._frame = PageFrame.around(scene.bounds)

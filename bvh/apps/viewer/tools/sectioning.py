@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bvh.apps.viewer.drawing import DrawnMesh, Floats, PageFrame, corners_of
+from bvh.apps.viewer.drawing import DrawnMesh, Floats, PageFrame, corners_of, unplaced
 from bvh.apps.viewer.tools.marks import Marks
 from bvh.camera.camera import Camera
 from bvh.queries.answers.sections import Section, sections_by
@@ -124,14 +124,16 @@ def cut_by(
         # The heights of box corners decide: a copy is cut even if only its box is crossed.
         used = part.vertices[part.faces].reshape(-1, 3)
         box = part._replace(vertices=corners_of(np.stack([used.min(0), used.max(0)])[None])[0])
-        heights = np.array([placed(box, k) for k in range(len(part.places))]) @ normal - level
+        heights = np.array([placed(box, k) for k in range(len(part.copies.places))])
+        heights = heights @ normal - level
         inside = heights.max(axis=1) <= 0.0
         crossed = ~inside & (heights.min(axis=1) < 0.0)
         # Parts with a material, or too many copies, are drawn without being cut.
         if part.glb is not None or cut + crossed.sum() > MAX_CUT:
             inside, crossed = inside | crossed, np.zeros_like(crossed)
         if inside.any():
-            below.append(with_copies(part, np.flatnonzero(inside)))
+            whole = part if inside.all() else part._replace(copies=part.copies.take(inside))
+            below.append(whole)
         for k in np.flatnonzero(crossed).tolist():
             cut += 1
             uncut = placed(part, k)
@@ -144,9 +146,8 @@ def cut_by(
             # numbers from -1 up in their keys; below, copies have even, sheared meshes odd ones.
             number = -2 - 2 * k if part.key[1] < 0 else -3 - 2 * part.key[1]
             below.append(part._replace(
-                key=(part.key[0], number), maps=part.maps[k : k + 1].copy(), vertices=points,
-                faces=faces, turns=np.eye(1, 4), places=np.zeros((1, 3)), scales=np.ones((1, 3)),
-                colours=part.colours[k : k + 1],
+                key=(part.key[0], number), vertices=points, faces=faces,
+                copies=unplaced(part.copies.take([k])),
             ))  # fmt: skip
     return CutDrawing(below, np.concatenate(caps), np.concatenate(curves))
 
@@ -186,22 +187,14 @@ def filled(section: Section) -> Floats:
     return np.asarray(in_plane.reshape(-1, 3, 2) @ section.axes - offset / (n @ n) * n)
 
 
-def with_copies(part: DrawnMesh, which: np.ndarray) -> DrawnMesh:
-    """Return a mesh with only those of its copies whose indices are `which`."""
-    if len(which) == len(part.places):
-        return part
-    return part._replace(
-        maps=part.maps[which], turns=part.turns[which], places=part.places[which],
-        scales=part.scales[which], colours=part.colours[which],
-    )  # fmt: skip
-
-
 def placed(part: DrawnMesh, copy: int) -> Floats:
     """Return the vertices (n, 3), in page coordinates, of the copy of a mesh with an index."""
     from trimesh.transformations import quaternion_matrix
 
-    turn = quaternion_matrix(part.turns[copy])[:3, :3]  # type: ignore[no-untyped-call]
-    return np.asarray((part.vertices * part.scales[copy]) @ turn.T + part.places[copy])
+    turn = quaternion_matrix(part.copies.turns[copy])[:3, :3]  # type: ignore[no-untyped-call]
+    return np.asarray(
+        (part.vertices * part.copies.scales[copy]) @ turn.T + part.copies.places[copy]
+    )
 
 
 def clipped(points: Floats, faces: Any, normal: Floats, level: float) -> tuple[Any, Any]:
