@@ -53,13 +53,12 @@ def moon_places(seconds: float) -> NDArray[np.float64]:
 
 
 class Motion:
-    """Buttons on the pages of the demo, and the thread that moves its moons.
+    """Buttons on the pages of the demo, and the thread that moves its moons, the instances `ids`.
 
     The moons move while the check box is ticked. A page begins with a picture of clay.
     """
 
     def __init__(self, viewer: Viewer, ids: NDArray[np.int64]) -> None:
-        """Add buttons to the viewer's pages, and start the thread for the instances `ids`."""
         self._viewer, self._ids = viewer, ids
         gui: Any = viewer._server.gui
         with gui.add_folder("Try"):
@@ -89,7 +88,6 @@ class Motion:
                 session.shade(MESH)
 
     def _run(self) -> None:
-        """Move the moons, 30 times a second, until the viewer is closed."""
         seconds, before = 0.0, time.perf_counter()
         while not self._viewer.closed:
             time.sleep(1.0 / 30.0)

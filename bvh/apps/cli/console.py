@@ -59,7 +59,6 @@ def one_line(text: str | None) -> str:
 
 
 def mebibytes(count: int) -> str:
-    """Return a number of bytes as text in MiB."""
     return f"{count / 2**20:.2f} MiB"
 
 

@@ -55,7 +55,7 @@ def exact_answer(state: LabState) -> str:
 
 
 def short_answer(state: LabState) -> str:
-    """Return the exact answer and its reason in one line, for phones."""
+    """Return the exact answer in one line, for phones."""
     index = nearest(state)
     word = "miss" if index is None else f"hit, t = {number(interval(state, index).near)}"
     return f'<div class="short"><b>{word}</b>: {escape(exact_reason(state))}</div>'
@@ -124,7 +124,6 @@ def _box_text(state: LabState, index: int | None) -> str:
 
 
 def _miss_reason(state: LabState) -> str:
-    """Return in words why the ray misses the first box."""
     ranges = slabs(state)
     outside = [slab for slab in ranges if slab.kind == "outside"]
     crossed = [slab for slab in ranges if slab.kind == "crossed"]

@@ -84,10 +84,9 @@ def _tidy(x: float, frame: PageFrame) -> float:
 
 
 class LabDrawing:
-    """Drawing of the ray and the boxes on the page."""
+    """Drawing of the ray and the boxes in viser's `scene` of a page."""
 
     def __init__(self, scene: Any) -> None:
-        """Draw the floor in `scene`, viser's scene of the page."""
         self._marks = Marks(scene)
         scene.add_grid(
             "/floor", width=14.0, height=14.0, cell_size=1.0, cell_color=PALE, section_color=PALE,

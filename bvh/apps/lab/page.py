@@ -125,7 +125,6 @@ class RayLab(Page):
         self._draw()
 
     def _draw(self) -> None:
-        """Draw the state, and arrows at the points of the object that is chosen for dragging."""
         with self._server.atomic():
             self._drawing.update(self._state, self._frame, self._planes.value)
             for name, arrow in self._arrows.items():
@@ -161,7 +160,6 @@ class RayLab(Page):
                 self._draw()
 
     def _make_controls(self) -> None:
-        """Make the panel with numbers, on the left, and the panel with answers, on the right."""
         gui: Any = self._server.gui
         gui.set_panel_label(TITLE)
         cases = [*(preset.name for preset in PRESETS), EDITED]

@@ -25,10 +25,9 @@ COLOURS = (
 
 
 class BoxOverlay:
-    """Boxes of tree nodes on a page, and their controls."""
+    """Boxes of tree nodes on the page of a `Session`, and their controls."""
 
     def __init__(self, session: Any) -> None:
-        """Add the controls to the panel of a `Session`."""
         self._session = session
         # The levels of the tree that was chosen last.
         self._levels: BoxLevels | None = None
@@ -58,9 +57,7 @@ class BoxOverlay:
                 session.marks.clear("boxes")
                 return
             deepest = max(levels.depth, 1)
-            level = min(int(self._level.value), deepest)
-            if self._level.value > deepest:
-                self._level.value = deepest
+            level = self._level.value = min(int(self._level.value), deepest)
             self._level.max = deepest
             boxes = levels.boxes(level)
             drawn = largest(boxes, MAX_BOXES)
@@ -107,10 +104,9 @@ class BoxLevels:
     """
 
     def __init__(self, arrays: TreeArrays) -> None:
-        """Read the boxes in the nodes of a tree, and the level of each node."""
-        self.arrays, self._lanes = arrays, lanes_of(arrays.nodes.data)
+        self.arrays, self._frame = arrays, FrameView(arrays.frame)
+        self._lanes = lanes_of(arrays.nodes.data)
         self._levels = wide_levels(self._lanes)
-        self._frame = FrameView(arrays.frame)
         self.depth = int(self._levels.max()) + 1 if len(self._levels) else -1
 
     def boxes(self, level: int) -> Floats:

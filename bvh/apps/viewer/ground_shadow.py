@@ -88,9 +88,8 @@ def ground_shadow(scene: Scene, up: Floats, without: Collection[int] = ()) -> Gr
 
 
 def _blurred(shares: Floats) -> Floats:
-    """Return an image (SIDE, SIDE) smoothed along both axes with weights 1/4, 1/2, 1/4."""
-    for axis in (0, 1):
-        padded = np.pad(shares, [(1, 1) if k == axis else (0, 0) for k in (0, 1)], "edge")
-        near = [np.take(padded, np.arange(SIDE) + k, axis) for k in range(3)]
-        shares = 0.25 * near[0] + 0.5 * near[1] + 0.25 * near[2]
+    """Return an image smoothed along both axes with weights 1/4, 1/2, 1/4."""
+    for _ in range(2):
+        padded = np.pad(shares, [(1, 1), (0, 0)], "edge")
+        shares = (0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]).T
     return shares

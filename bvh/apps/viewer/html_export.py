@@ -107,9 +107,8 @@ def _page_html(
     `camera` is the first view; `up`, `pick` and `draw` are as in `write_page`.
     """
     frame = drawing.frame
-    eye, target = _view_of(camera, frame)
     fov = 2.0 * math.atan(camera.half_height)  # Half the picture's height at distance 1.
-    set_up(server, up, light=1.2, eye=eye, target=target, fov=fov)
+    set_up(server, up, 1.2, *_view_of(camera, frame), fov)
     marks = Marks(server.scene, lambda: frame)
     shadow = ground_shadow(scene, up)
     if shadow is not None:
@@ -147,6 +146,5 @@ def _narrow_script(scene: Scene, camera: Camera, frame: PageFrame) -> str:
 
 
 def _label(pick: Pick) -> str:
-    """Return the text that the page shows at a pick: face, instance and distance."""
     name = "" if pick.name is None else f" of {pick.name}"
     return f"face {grouped(pick.prim_id)}{name}, t = {pick.t:.6g}"

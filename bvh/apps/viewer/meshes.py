@@ -11,10 +11,9 @@ from bvh.apps.viewer.drawing import DrawnMesh
 
 
 class Meshes:
-    """The meshes of one page."""
+    """The meshes of one page, in viser's `scene`."""
 
     def __init__(self, scene: Any) -> None:
-        """Begin without meshes; `scene` is viser's scene of the client."""
         self._scene = scene
         # Parts on the page, and viser's handles of them, by the keys of parts.
         self._shown: dict[tuple[int, int], tuple[DrawnMesh, Any]] = {}

@@ -30,10 +30,8 @@ _NAME = "width:5.5em;padding:0;white-space:nowrap;vertical-align:top"
 
 def header(title: str, what: str, notices: Sequence[str]) -> str:
     """Return the head of the panel: a title, the scene's content `what`, and notices, as texts."""
-    boxes = "".join(
-        f'<div class="bvh-notice" style="{_AMBER}">{html.escape(notice)}</div>'
-        for notice in notices
-    )
+    style = f'class="bvh-notice" style="{_AMBER}"'
+    boxes = "".join(f"<div {style}>{html.escape(notice)}</div>" for notice in notices)
     return block(
         f'<div><b id="bvh-title">{html.escape(title)}</b></div>'
         f'<div id="bvh-content" style="{_DIM}">{html.escape(what)}</div>{boxes}'
@@ -77,24 +75,22 @@ def selected(found: Selection | None, seconds: float, drawn: int, count: int = 0
         return block(f'<span id="bvh-selection" style="{_DIM}">{hint}</span>')
     text = f'Selected <b id="bvh-selected">{grouped(len(found))}</b> '
     if found.what == "instances":
-        text += f"of {grouped(count)} instances in {_milliseconds(seconds)}"
-        return block(f'<span id="bvh-selection">{text}</span>')
-    instances = len(np.unique(found.instance_id))
-    text += (
-        f'{found.what} of <span id="bvh-selected-instances">{grouped(instances)}</span> '
-        f"{'instance' if instances == 1 else 'instances'} in {_milliseconds(seconds)}"
-    )
-    if drawn < len(found):
-        text += f"; the first {grouped(drawn)} are drawn"
+        text += f"of {grouped(count)} instances"
+    else:
+        count = len(np.unique(found.instance_id))
+        text += f'{found.what} of <span id="bvh-selected-instances">{grouped(count)}</span> '
+        text += "instance" if count == 1 else "instances"
+    more = f"; the first {grouped(drawn)} are drawn" if drawn < len(found) else ""
+    text += f" in {_milliseconds(seconds)}{more}"
     return block(f'<span id="bvh-selection">{text}</span>')
 
 
 def hovered(pick: Pick | None, distance: float, seconds: float) -> str:
     """Return a line about a pick under the pointer, `distance` from the eye; a dash for None."""
-    if pick is None:
-        return block(table([("Pointer", "hover", "\N{EN DASH}")]))
-    name = "" if pick.name is None else f" of {pick.name}"
-    line = f"face {pick.prim_id}{name}, distance {distance:.6g}, in {_microseconds(seconds)}"
+    line = "\N{EN DASH}"
+    if pick is not None:
+        name = "" if pick.name is None else f" of {pick.name}"
+        line = f"face {pick.prim_id}{name}, distance {distance:.6g}, in {_microseconds(seconds)}"
     return block(table([("Pointer", "hover", line)]))
 
 
@@ -167,10 +163,10 @@ def numbers(values: np.ndarray, digits: int = 9) -> str:
 
 def table(rows: Sequence[tuple[str, str, str]]) -> str:
     """Return an HTML table of rows (name, id of the value's cell, value)."""
+    style = "font-variant-numeric:tabular-nums;overflow-wrap:anywhere"
     cells = "".join(
-        f'<tr><td style="{_DIM};{_NAME}">{name}'
-        f'</td><td id="bvh-{key}" style="font-variant-numeric:tabular-nums;overflow-wrap:anywhere">'
-        f"{html.escape(value)}</td></tr>"
+        f'<tr><td style="{_DIM};{_NAME}">{name}</td>'
+        f'<td id="bvh-{key}" style="{style}">{html.escape(value)}</td></tr>'
         for name, key, value in rows
     )
     return f'<table style="border-spacing:0;width:100%">{cells}</table>'

@@ -16,7 +16,6 @@ class SceneCopy:
     """
 
     def __init__(self, source: Scene) -> None:
-        """Copy the scene `source`."""
         self.source, self.lock = source, threading.RLock()
         self.scene: Scene
         self.hidden: set[int] = set()

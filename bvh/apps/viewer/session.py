@@ -341,28 +341,25 @@ class Session:
         return None
 
     def _look_under_cursor(self) -> None:
-        """Show what is under the pointer, and outline it."""
         cursor = readouts.cursor_of(self._cursor.value)
         with self.lock:
             self._copy.follow()
             camera = self.camera()
-            began, pick = notice.clock(), None
+            began, pick, away = notice.clock(), None, 0.0
             if cursor is not None:
                 x, y = cursor[0] * camera.width, cursor[1] * camera.height
                 pick = self.scene.pick(camera, x, y, radius=self._snap(camera))
             seconds = notice.clock() - began
-            if pick is None:
-                self._hover_text.content = readouts.hovered(None, 0.0, seconds)
-                self.marks.clear("hover")
-                return
-            away = float(np.linalg.norm(pick.position - camera.eye))
+            if pick is not None:
+                away = float(np.linalg.norm(pick.position - camera.eye))
             self._hover_text.content = readouts.hovered(pick, away, seconds)
+            if pick is None:
+                return self.marks.clear("hover")
             hovered = Marked.of(self.scene, pick.leaf, np.array([pick.prim_id]))
             edges = self.marks.placed(hovered, face_outlines(hovered.tree, hovered.ids))
             self.marks.lines("hover", edges, BLUE, 2.0, camera.eye)
 
     def _choose_picture(self) -> None:
-        """Show the mesh, or a picture in the shade that is chosen."""
         chosen = self._picture.value
         self._meshes.set_visible(chosen == MESH)
         self._show_whole_or_cut()

@@ -69,8 +69,6 @@ class Viewer(Page):
         self._sessions: dict[int, Session] = {}
         self._on_open: Callable[[Session], None] | None = None
         self._last: Session | None = None
-        # Set while there is a page, so that the thread sleeps without one, and at the end.
-        self._has_pages = threading.Event()
         # Whether nothing has been drawn yet: the first content moves the cameras of pages.
         self._empty = True
         self._frame = PageFrame.around(self._copy.scene.bounds)
@@ -141,9 +139,6 @@ class Viewer(Page):
                 begin(session)
 
     def _stop_threads(self) -> None:
-        """Stop the thread and close all pages."""
-        # Wake the thread, which waits for pages; it sees that the viewer is closed, and ends.
-        self._has_pages.set()
         self._thread.join(PATIENCE)
         for session in list(self._sessions.values()):
             session.close()
@@ -159,7 +154,6 @@ class Viewer(Page):
                 client, self._copy, self._drawing, self._head(), self._up, self._threads
             )
             self._sessions[client.client_id] = self._last
-            self._has_pages.set()
             if self._on_open is not None:
                 self._on_open(self._last)
         # If it disconnected before this call, the event for that has passed.
@@ -167,21 +161,16 @@ class Viewer(Page):
             self._remove(client)
 
     def _remove(self, client: Any) -> None:
-        """Close the page of a client that has disconnected."""
         session = self._sessions.pop(client.client_id, None)
         if session is not None:
             session.close()
-        with self._copy.lock:
-            if not (self._sessions or self.closed):
-                self._has_pages.clear()
 
     def _run(self) -> None:
         """Update the pages after changes, up to 30 times a second, until the viewer is closed."""
         pause = TICK
         while not self._ended.wait(pause):
-            self._has_pages.wait()
             began = time.perf_counter()
-            if self._seen != changes.count and not self._ended.is_set():
+            if self._sessions and self._seen != changes.count:
                 with self._copy.lock:
                     self._update()
             took = time.perf_counter() - began

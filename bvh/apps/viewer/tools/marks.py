@@ -32,7 +32,6 @@ class Marked(NamedTuple):
 
     @classmethod
     def of(cls, scene: Scene, leaf: int, ids: Ids) -> Self:
-        """Return the primitives `ids` of a leaf of a scene, with the leaf's current map."""
         leaves = scene.leaves
         tree = leaves.trees[leaves.tree_of[leaf]]
         return cls(scene.path(leaf), tree, leaf, ids, leaves.matrices[leaf].copy(), tree.arrays)
@@ -43,13 +42,16 @@ class Marked(NamedTuple):
 
 
 class Marks:
-    """Marks on a page, by name; a new mark replaces the one of the same name."""
+    """Marks on a page, by name; a new mark replaces the one of the same name.
+
+    They are in page coordinates. With an `eye`, a point of the world, they are drawn a little
+    nearer to it.
+    """
 
     def __init__(self, scene: Any, frame: Callable[[], PageFrame] | None = None) -> None:
-        """Begin without marks in `scene`, viser's scene of the page.
+        """Begin without marks in viser's `scene`.
 
-        `frame` returns the page's current frame, which maps eyes from the world to the page;
-        without it, world and page coordinates are the same.
+        `frame` returns the page's current frame; without it, world and page coordinates are equal.
         """
         self._scene, self._frame = scene, frame
         # Viser's handles, by name.
@@ -71,7 +73,6 @@ class Marks:
                 handle.remove()
 
     def set_visible(self, visible: bool, *names: str) -> None:
-        """Show or hide the marks of these names."""
         for name in names:
             if name in self._shown:
                 self._shown[name].visible = visible
@@ -85,43 +86,37 @@ class Marks:
         self, name: str, corners: Floats, eye: Floats | None, colour: Colour,
         opacity: float | None = None,
     ) -> None:  # fmt: skip
-        """Mark triangles (n, 3, 3), in page coordinates, by a colour.
-
-        They are drawn a little nearer to `eye`, a point of the world, if it is given.
-        """
+        """Mark triangles (n, 3, 3) by a colour."""
         if not len(corners):
             return self.clear(name)
         faces = np.arange(3 * len(corners), dtype=np.uint32).reshape(-1, 3)
-        points = self._lifted(corners.reshape(-1, 3), eye).astype(np.float32)
         self._shown[name] = self._scene.add_mesh_simple(
-            f"/marks/{name}", points, faces, color=colour, opacity=opacity, flat_shading=True,
-            side="double", cast_shadow=False, receive_shadow=False,
+            f"/marks/{name}", self._lifted(corners.reshape(-1, 3), eye), faces, color=colour,
+            opacity=opacity, flat_shading=True, side="double", cast_shadow=False,
+            receive_shadow=False,
         )  # fmt: skip
 
     def lines(
         self, name: str, points: Floats, colour: Colour, thickness: float, eye: Floats | None = None
     ) -> None:
-        """Mark lines (n, 2, 3), in page coordinates, by a colour, `thickness` pixels wide.
-
-        They are drawn a little nearer to `eye`, a point of the world, if it is given.
-        """
+        """Mark lines (n, 2, 3) by a colour, `thickness` pixels wide."""
         if not len(points):
             return self.clear(name)
         self._shown[name] = self._scene.add_line_segments(
-            f"/marks/{name}", self._lifted(points, eye).astype(np.float32), colour,
-            thickness=thickness, thickness_units="screen",
+            f"/marks/{name}", self._lifted(points, eye), colour, thickness=thickness,
+            thickness_units="screen",
         )  # fmt: skip
 
     def points(self, name: str, points: Floats, eye: Floats) -> None:
-        """Mark points (n, 3) of the page, drawn a little nearer to `eye`, a point of the world."""
+        """Mark points (n, 3)."""
         if not len(points):
             return self.clear(name)
         # In page units: a point at the page's origin, usually the middle of the scene, looks the
         # same from any distance.
         size = 2e-3 * float(np.linalg.norm(self._to_page(eye)))
         self._shown[name] = self._scene.add_point_cloud(
-            f"/marks/{name}", self._lifted(points, eye).astype(np.float32), BLUE,
-            point_size=size, point_shape="circle",
+            f"/marks/{name}", self._lifted(points, eye), BLUE, point_size=size,
+            point_shape="circle",
         )  # fmt: skip
 
     def arrow(
@@ -157,9 +152,10 @@ class Marks:
         )
 
     def _to_page(self, point: Floats) -> Floats:
-        """Return a point of the world in page coordinates."""
         return point if self._frame is None else self._frame().to_page(point)
 
-    def _lifted(self, points: Floats, eye: Floats | None) -> Floats:
-        """Return points of the page, a little nearer to `eye`, a point of the world, if given."""
-        return points if eye is None else points + LIFT * (self._to_page(eye) - points)
+    def _lifted(self, points: Floats, eye: Floats | None) -> NDArray[np.float32]:
+        """Return points, a little nearer to `eye` if it is given, as viser takes them."""
+        if eye is not None:
+            points = points + LIFT * (self._to_page(eye) - points)
+        return points.astype(np.float32)

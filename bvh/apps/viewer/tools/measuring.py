@@ -14,10 +14,9 @@ OFF, POINTS, INSTANCES = "off", "two picks", "two instances"
 
 
 class Measuring:
-    """Controls of measurements on a page, and the last measurement."""
+    """Controls of measurements on the page of a `Session`, and the last measurement."""
 
     def __init__(self, session: Any) -> None:
-        """Add the controls to the panel of a `Session`."""
         self._session = session
         # The last one or two picks: position in the world, and id of the outermost instance.
         self._picks: list[tuple[Floats, int]] = []
@@ -57,7 +56,6 @@ class Measuring:
         self._measure()
 
     def _measure(self) -> None:
-        """Show the distance between the last two picks, or between their instances."""
         ends = np.array([position for position, _ in self._picks])
         distance = float(np.linalg.norm(ends[1] - ends[0]))
         if self._between.value == INSTANCES:

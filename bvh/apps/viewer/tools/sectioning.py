@@ -34,14 +34,13 @@ class CutDrawing(NamedTuple):
 
 
 class Sectioning:
-    """Controls of the section plane on a page, and the plane.
+    """Controls of the section plane on the page of a `Session`, and the plane.
 
     `plane` is None, or (normal, offset) in the world, with a unit normal n: geometry with
     n.p > offset is neither drawn nor picked.
     """
 
     def __init__(self, session: Any) -> None:
-        """Add the controls to the panel of a `Session`."""
         self._session = session
         self.plane: tuple[Floats, float] | None = None
         gui = session.client.gui
@@ -70,7 +69,6 @@ class Sectioning:
         self._update()
 
     def _update(self) -> None:
-        """Set the section plane to that of the controls, and show it."""
         session, chosen = self._session, self._across.value
         self._share.visible = self._flip.visible = chosen != OFF
         with session.updated_scene():

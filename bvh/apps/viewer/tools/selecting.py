@@ -24,10 +24,9 @@ MODES = ("replace", "add", "remove")
 
 
 class Selecting:
-    """Controls of selections on a page, and the selection, `found`."""
+    """Controls of selections on the page of a `Session`, and the selection, `found`."""
 
     def __init__(self, session: Any) -> None:
-        """Add the controls to the panel of a `Session`."""
         self._session = session
         self.found: Selection | None = None
         # What is marked on the page, an item for each leaf.
@@ -49,7 +48,6 @@ class Selecting:
         buttons.on_click(lambda _: self._export(buttons.value))
 
     def _choose(self) -> None:
-        """Tell the page's script the tool that is chosen for dragging."""
         self._script.content = readouts.dragging(TOOLS[self._tool.value])
 
     def select(self, polygon: Floats, mode: str = "") -> None:
@@ -82,7 +80,6 @@ class Selecting:
             self._show(found, seconds, camera)
 
     def clear(self) -> None:
-        """Forget the selection, and remove its marks."""
         self.found, self._marked = None, []
         self._text.content = readouts.selected(None, 0.0, 0)
         self._session.marks.clear("selection")
@@ -115,19 +112,18 @@ class Selecting:
     def _mark(self, camera: Camera) -> None:
         """Mark the selection for `camera`: faces, vertices, or the boxes of instances."""
         marks = self._session.marks
-        if self.found is not None and self.found.what == "instances":
-            boxes = [marks.placed(m, corners_of(m.tree.bounds[None])) for m in self._marked]
-            lines = edges_of(np.concatenate([np.empty((0, 8, 3)), *boxes]))
-            marks.lines("selection", lines, BLUE, 3.0)
+        if not self._marked:
+            marks.clear("selection")
             return
-        if self.found is not None and self.found.what == "vertices":
-            points = [marks.placed(m, m.tree.vertices[m.ids]) for m in self._marked]
-            marks.points("selection", np.concatenate([np.empty((0, 3)), *points]), camera.eye)
-            return
-        corners = [marks.placed(m, face_triangles(m.tree, m.ids)) for m in self._marked]
-        marks.surface(
-            "selection", np.concatenate([np.empty((0, 3, 3)), *corners]), camera.eye, BLUE
-        )
+        what = "faces" if self.found is None else self.found.what
+        parts = [marks.placed(each, _shape_of(each, what)) for each in self._marked]
+        shapes = np.concatenate(parts)
+        if what == "instances":
+            marks.lines("selection", edges_of(shapes), BLUE, 3.0)
+        elif what == "vertices":
+            marks.points("selection", shapes, camera.eye)
+        else:
+            marks.surface("selection", shapes, camera.eye, BLUE)
 
     def _export(self, how: str) -> None:
         """Copy or save the selection as JSON, or clear it: `how` is the text of the button."""
@@ -141,6 +137,15 @@ class Selecting:
             else:
                 send = self._session.client.send_file_download
                 send("selection.json", text.encode(), save_immediately=True)
+
+
+def _shape_of(marked: Marked, what: str) -> Floats:
+    """Return the corners (1, 8, 3) of the tree's box, vertices (n, 3), or triangles (n, 3, 3)."""
+    if what == "instances":
+        return corners_of(marked.tree.bounds[None])
+    if what == "vertices":
+        return np.asarray(marked.tree.vertices[marked.ids])
+    return face_triangles(marked.tree, marked.ids)
 
 
 def combined(old: Selection, new: Selection, adds: bool) -> Selection:

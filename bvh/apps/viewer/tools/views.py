@@ -33,12 +33,11 @@ class Views:
         self._shadow = gui.add_checkbox("Shadow", False, hint=hint)
         self._ground = gui.add_checkbox("Grid and axes", False)
         self._without: Collection[int] = ()
-        picture = gui.add_button("Save picture")
         buttons.on_click(lambda _: self.look(buttons.value))
         self._parallel.on_update(lambda _: self._change_opening())
         self._ground.on_update(lambda _: self.draw_ground())
         self._shadow.on_update(lambda _: self.draw_shadow())
-        picture.on_click(lambda _: self._save())
+        gui.add_button("Save picture").on_click(lambda _: self._save())
 
     def look(self, name: str, bounds: Floats | None = None) -> None:
         """Turn the camera to a view in NAMES, and fit `bounds` (2, 3), by default of the scene.
@@ -92,8 +91,7 @@ class Views:
     def draw_shadow(self) -> None:
         """Draw the shadow below the scene, if it is chosen, in place of the one before."""
         session, scene = self._session, self._session.client.scene
-        if scene.get_handle_by_name(SHADOW):
-            scene.remove_by_name(SHADOW)
+        _remove(scene, SHADOW)
         if self._shadow.value:
             with session.updated_scene():
                 found = ground_shadow(session.scene, self._up, self._without)
@@ -110,9 +108,7 @@ class Views:
     def draw_ground(self) -> None:
         """Draw a grid below the scene, and the axes in its lowest corner."""
         session, scene = self._session, self._session.client.scene
-        for name in ("/ground", "/axes"):
-            if scene.get_handle_by_name(name):
-                scene.remove_by_name(name)
+        _remove(scene, "/ground", "/axes")
         bounds = session.frame.to_page(session.scene.bounds)
         if not self._ground.value or not np.isfinite(bounds).all():
             return
@@ -127,7 +123,6 @@ class Views:
         scene.add_frame("/axes", axes_length=0.4, axes_radius=0.008, position=bounds[0])
 
     def _save(self) -> None:
-        """Send the client a picture of its view, as a file to save."""
         from PIL import Image
 
         camera, client = self._session.client.camera, self._session.client
@@ -135,6 +130,13 @@ class Views:
         file = io.BytesIO()
         Image.fromarray(pixels).save(file, "PNG")
         client.send_file_download("view.png", file.getvalue(), save_immediately=True)
+
+
+def _remove(scene: Any, *names: str) -> None:
+    """Remove nodes of viser's scene; names without a node are ignored."""
+    for name in names:
+        if scene.get_handle_by_name(name):
+            scene.remove_by_name(name)
 
 
 def first_view(scene: Scene, frame: PageFrame, up: Floats) -> Camera:
