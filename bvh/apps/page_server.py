@@ -232,13 +232,13 @@ def public_url(url: str | None) -> tuple[str, str]:
     """
     name = "url"
     if url is None:
-        name, url = URL, os.environ.get(URL, "")
+        name, url = URL, os.environ.get(URL)
+    if not url and name == URL:
+        # The path at which jupyter-server-proxy has a port of the user's server.
+        name, prefix = HUB, os.environ.get(HUB)
+        url = prefix and f"{prefix.rstrip('/')}/proxy/{{port}}/"
         if not url:
-            prefix = os.environ.get(HUB, "")
-            if not prefix:
-                return "", HUB
-            # The path at which jupyter-server-proxy has a port of the user's server.
-            name, url = HUB, f"{prefix.rstrip('/')}/proxy/{{port}}/"
+            return "", name
     if not isinstance(url, str):
         raise TypeError(f"url must be a string, got {url!r}")
     if not re.fullmatch(r"(https?:/)?/[^\s\"'<>?#]+", url) or url.startswith("//"):

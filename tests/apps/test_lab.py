@@ -127,7 +127,7 @@ def test_random_states_are_answered_exactly(rng: np.random.Generator, chaos: boo
 
 def test_crossings_are_the_six_planes() -> None:
     found = crossings(STATES["Straight through"])
-    told = [("xyz"[c.axis], c.entering, c.t) for c in found]
+    told = [("xyz"[axis], not leaving, t) for t, leaving, axis in found]
     assert told == [
         ("y", True, 0.5), ("z", True, 0.8), ("x", True, 1.5),
         ("x", False, 3.0), ("z", False, 3.2), ("y", False, 3.5),

@@ -42,7 +42,7 @@ def framed(state: LabState) -> PageFrame:
     middle = points.min(axis=0) / 2 + points.max(axis=0) / 2  # The sum might overflow.
     size = np.abs(points - middle).max() or 1.0
     others = [(np.array(end), ENDS_WITHIN) for end in (state.origin, state.tip)]
-    others += [(at(state, crossing.t), CROSSINGS_WITHIN) for crossing in crossings(state)]
+    others += [(at(state, t), CROSSINGS_WITHIN) for t, _, _ in crossings(state)]
     near = [point for point, within in others if np.abs(point - middle).max() <= within * size]
     points = np.concatenate([points, np.reshape(near, (-1, 3))])
     return PageFrame.around(np.array([points.min(axis=0), points.max(axis=0)]))
@@ -156,14 +156,14 @@ class LabDrawing:
         box = drawn(frame, state.boxes[index])
         # For each axis, the points that its rectangles contain.
         reached: list[list[Array]] = [[*box], [*box], [*box]]
-        for axis, entering, t in crossings(state, index):
+        for t, leaving, axis in crossings(state, index):
             point = _in_view(state, frame, t)
             if point is None:
                 continue
             reached[axis].append(point)
             # Entries are solid, exits wireframes.
-            looks: dict[str, Any] = {} if entering else {"subdivisions": 1, "wireframe": True}
-            name, radius = f"{AXES[axis]} {entering}", 0.075 if entering else 0.09
+            looks: dict[str, Any] = {"subdivisions": 1, "wireframe": True} if leaving else {}
+            name, radius = f"{AXES[axis]} {leaving}", 0.09 if leaving else 0.075
             self._marks.ball(name, point, AXIS_COLOURS[axis], radius, **looks)
         for axis, points in enumerate(reached if planes else ()):
             low, high = np.min(points, axis=0) - 0.15, np.max(points, axis=0) + 0.15

@@ -70,12 +70,6 @@ class Slab(NamedTuple):
     far: float
 
 
-class Crossing(NamedTuple):
-    axis: int
-    entering: bool
-    t: float
-
-
 def interval(state: LabState, index: int = 0) -> Interval:
     """Return the exact range of t in the box `index`, clipped to the ray's range."""
     hit, near, far = ray_box(state.origin, state.direction, *state.boxes[index], *state.t_range)
@@ -98,13 +92,12 @@ def slabs(state: LabState, index: int = 0) -> list[Slab]:
     return rows
 
 
-def crossings(state: LabState, index: int = 0) -> list[Crossing]:
-    """Return where the ray's line crosses a box's planes, by t; of equal t, entries come first."""
-    ends = []
-    for axis, _, near, far in slabs(state, index):
-        ends += [Crossing(axis, True, near), Crossing(axis, False, far)]
-    finite = [crossing for crossing in ends if math.isfinite(crossing.t)]
-    return sorted(finite, key=lambda crossing: (crossing.t, not crossing.entering))
+def crossings(state: LabState, index: int = 0) -> list[tuple[float, bool, int]]:
+    """Return where the ray's line crosses a box's planes: (t, leaving, axis), in this order."""
+    ranges = slabs(state, index)
+    ends = [(slab.near, False, slab.axis) for slab in ranges]
+    ends += [(slab.far, True, slab.axis) for slab in ranges]
+    return sorted(end for end in ends if math.isfinite(end[0]))
 
 
 def nearest(state: LabState) -> int | None:

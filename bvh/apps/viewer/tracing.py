@@ -94,33 +94,27 @@ class Tracer:
         if self.shade is not None:
             self._start()
 
-    def _start(self) -> None:
-        """Cast a coarse picture and schedule a fine one; without a shade, show no image."""
-        self._fine = 0.0
-        self._moves += 1
-        self._schedule_fine()
-        self._draw()
-
     def changed(self) -> None:
         """Cast coarse pictures while the scene changes, and a fine one when it has come to rest."""
-        if self.shade is None or self._closed:
-            return
-        self._schedule_fine()
-        if self._fine:
+        if self.shade is not None and not self._closed:
             # Abandon only a fine picture: a coarse one is finished and shown, as changes may come
-            # faster than pictures.
-            self._fine = 0.0
-            self._moves += 1
-        # In a thread, so that the caller does not wait for pictures.
-        threading.Thread(target=self._draw, name="viewer pictures", daemon=True).start()
+            # faster than pictures. In a thread, so that the caller does not wait.
+            abandon = (self._fine > 0.0,)
+            threading.Thread(target=self._start, args=abandon, daemon=True).start()
 
-    def _schedule_fine(self) -> None:
-        """Cast the first of two fine pictures in RESTING seconds, in place of one scheduled."""
+    def _start(self, abandon: bool = True) -> None:
+        """Cast a coarse picture and schedule a fine one; without a shade, show no image.
+
+        `abandon` ends the picture in progress.
+        """
+        self._fine = 0.0
+        self._moves += abandon
         self._timer.cancel()
         if self.shade is not None:
             self._timer = threading.Timer(RESTING, self._refine)
             self._timer.daemon = True
             self._timer.start()
+        self._draw()
 
     def close(self) -> None:
         """Cast nothing more, and wait for the picture in progress."""
@@ -129,6 +123,7 @@ class Tracer:
         self._draw.wait(PATIENCE)
 
     def _refine(self) -> None:
+        """Cast the first of two fine pictures; `_cast` goes on with the second."""
         self._fine = FIRST
         self._draw()
 
