@@ -69,8 +69,7 @@ class Page:
             allowed = (*allowed, _origin(name, "/".join(public.split("/")[:3])))
         if not isinstance(host, str) or not host:
             raise ValueError(f"host must be an address such as {HOST!r}, got {host!r}")
-        # 0, for any free port, is no number that `whole_number` accepts.
-        number = 0 if type(port) is int and port == 0 else whole_number("port", port)
+        number = whole_number("port", port, least=0)
         if number > 65535:
             raise ValueError(f"port must be at most 65535, got {port}")
         self._ended = threading.Event()
@@ -275,16 +274,14 @@ def script_html(script: str) -> str:
     return f'<img alt="" src="{PIXEL}" onload="{html.escape(script)}" style="display:none">'
 
 
-def accessible_html() -> str:
-    """Return HTML that names viser's icons for screen readers, and gives texts enough contrast."""
+def head_html(title: str) -> str:
+    """Return HTML that sets the title of the browser's tab, in place of viser's.
+
+    It also names viser's icons for screen readers, and gives texts enough contrast.
+    """
     folder, names = files(__package__), ("accessible.css", "accessible.js")
     style, script = (folder.joinpath(name).read_text("utf-8") for name in names)
-    return f"<style>{style}</style>{script_html(script)}"
-
-
-def tab_title(title: str) -> str:
-    """Return HTML that sets the title of the browser's tab, in place of viser's."""
-    return script_html(f"document.title = {title!r};")
+    return f"<style>{style}</style>{script_html(f'document.title = {title!r};{script}')}"
 
 
 def block(inner: str) -> str:

@@ -7,18 +7,8 @@ from typing import Annotated
 
 from typer import Option
 
+from bvh.apps.cli import camera_options as options
 from bvh.apps.cli import files
-from bvh.apps.cli.camera_options import (
-    Eye,
-    Fov,
-    Ortho,
-    Size,
-    Target,
-    Up,
-    axis_or_direction,
-    camera_of,
-    triple,
-)
 from bvh.apps.cli.console import bar, mebibytes, one_line, out, rays_in
 from bvh.apps.demo import Motion, demo_scene
 from bvh.apps.lab import page as lab_page
@@ -52,8 +42,8 @@ def render_command(
         "--output", "-o", help="Picture to write, or .npy for numbers.")],
     *,
     shade: Annotated[Shade, Option(parser=str, help=f"One of: {', '.join(SHADES)}.")] = "normals",
-    eye: Eye = None, target: Target = None, up: Up = None, fov: Fov = None, ortho: Ortho = None,
-    size: Size = None,
+    eye: options.Eye = None, target: options.Target = None, up: options.Up = None,
+    fov: options.Fov = None, ortho: options.Ortho = None, size: options.Size = None,
     samples: Annotated[int, Option(help="Rays along each side of a pixel.")] = 2,
     lamp: Annotated[str | None, Option(metavar="X,Y,Z", help=
         "Direction to the lamp; by default behind the camera, up left.")] = None,
@@ -78,9 +68,11 @@ def render_command(
     check_picture_path(output)
     check_option("shade", shade, SHADES)
     numbers = output.suffix.lower() == NUMBERS
-    direction = None if lamp is None else triple("--lamp", lamp)
+    direction = None if lamp is None else options.triple("--lamp", lamp)
     source, read, axis = files.opened_parts(scene, threads, memory=memory)
-    camera = camera_of(source, axis, eye=eye, target=target, up=up, fov=fov, ortho=ortho, size=size)
+    camera = options.camera_of(
+        source, axis, eye=eye, target=target, up=up, fov=fov, ortho=ortho, size=size
+    )
     subject = source
     thin = isinstance(source, BVH) and source.kind in ("points", "segments")
     if shade in ("uv", "material") and isinstance(source, BVH) and read is not None and not thin:
@@ -101,7 +93,7 @@ def render_command(
 
 def view_command(
     scene: files.ScenePath, *, host: Host = HOST, port: Port = PORT, no_open: NoOpen = False,
-    origins: Origins = None, url: Url = None, up: Up = None,
+    origins: Origins = None, url: Url = None, up: options.Up = None,
     max_faces: Annotated[int, Option(help=
         "Limit of faces sent to the page; boxes replace what is beyond.")] = MAX_FACES,
     threads: files.Threads = None,
@@ -115,7 +107,7 @@ def view_command(
     """
     if html is not None:
         check_page_path(html)
-    direction = None if up is None else axis_or_direction(up)
+    direction = None if up is None else options.axis_or_direction(up)
     source = files.opened_scene(scene, threads)
     if html is not None:
         axis = upward(source.up if direction is None else direction)

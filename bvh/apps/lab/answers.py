@@ -43,8 +43,8 @@ def exact_answer(state: LabState) -> str:
     index = nearest(state)
     word, rows = "miss", []
     if index is not None:
-        word, span = "hit", interval(state, index)
-        for name, t in (("near", span.near), ("far", span.far)):
+        word, (_, near, far) = "hit", interval(state, index)
+        for name, t in (("near", near), ("far", far)):
             rows.append((f"t_{name}", f"t_{name}", number(t)))
             rows.append(("point", f"point_{name}", text_of(at(state, t))))
     return (

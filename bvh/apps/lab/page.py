@@ -10,19 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from bvh.apps import page_server
 from bvh.apps.lab.answers import STYLE, chart, exact_answer, naive_answers, short_answer
 from bvh.apps.lab.drawing import LabDrawing, dragged, drawn, framed
 from bvh.apps.lab.state import PRESETS, LabState, edited, text_of
-from bvh.apps.page_server import (
-    CAMERA_KEYS,
-    HOST,
-    Page,
-    accessible_html,
-    help_html,
-    script_html,
-    set_up,
-    tab_title,
-)  # fmt: skip
 from bvh.apps.viewer.tracing import Latest
 
 PORT = 8090
@@ -30,7 +21,7 @@ TITLE, EDITED = "bvh lab", "Custom"
 # The camera at first: position and field of view in degrees. It looks at the origin.
 EYE, FOV = (3.3, -7.5, 3.9), 38.0
 BEGIN = files(__package__).joinpath("begin.js").read_text("utf-8")
-HELP = (("Drag an arrow", "move the ray or a corner"), *CAMERA_KEYS)
+HELP = (("Drag an arrow", "move the ray or a corner"), *page_server.CAMERA_KEYS)
 # For each choice of what is dragged, the names of its points.
 DRAGS = {
     "ray": ("origin", "tip"), "box": ("lower", "upper"), "second box": ("lower_2", "upper_2"),
@@ -46,7 +37,7 @@ FIELDS = {
 }  # fmt: skip
 
 
-class RayLab(Page):
+class RayLab(page_server.Page):
     """A ray lab that is being served, as returned by `ray_lab`.
 
     Attributes
@@ -76,7 +67,7 @@ class RayLab(Page):
         self._silent = False
         self._state = PRESETS[0].state
         up, fov = (0.0, 0.0, 1.0), np.radians(FOV)
-        set_up(self._server, up, light=1.6, eye=EYE, target=np.zeros(3), fov=fov)
+        page_server.set_up(self._server, up, light=1.6, eye=EYE, target=np.zeros(3), fov=fov)
         self._server.gui.configure_theme(show_logo=False, show_share_button=False)
         self._drawing = LabDrawing(self._server.scene)
         self._arrows = {name: self._arrow(name) for names in DRAGS.values() for name in names}
@@ -164,7 +155,7 @@ class RayLab(Page):
         gui.set_panel_label(TITLE)
         cases = [*(preset.name for preset in PRESETS), EDITED]
         intro = "Choose a case, drag the arrows in the scene, or type numbers."
-        hidden = f"{tab_title(TITLE)}{accessible_html()}{script_html(BEGIN)}"
+        hidden = f"{page_server.head_html(TITLE)}{page_server.script_html(BEGIN)}"
         gui.add_html(f'{STYLE}<div class="lab">{intro}</div>{hidden}')
         self._preset = gui.add_dropdown("Case", cases)
         self._text = gui.add_html("")
@@ -177,7 +168,7 @@ class RayLab(Page):
         }
         self._error = gui.add_html("", visible=False)
         with gui.add_folder("Mouse and keys", expand_by_default=False):
-            gui.add_html(help_html(HELP))
+            gui.add_html(page_server.help_html(HELP))
         gui.main_panel.dock_left()
         gui.main_panel.set_width(270)
         panel = gui.add_panel()
@@ -229,7 +220,7 @@ class RayLab(Page):
 
 
 def ray_lab(
-    *, host: str = HOST, port: int = PORT, origins: Sequence[str] | None = None,
+    *, host: str = page_server.HOST, port: int = PORT, origins: Sequence[str] | None = None,
     url: str | None = None,
 ) -> RayLab:  # fmt: skip
     """Serve a page on which a ray and a box can be dragged.

@@ -12,15 +12,8 @@ from typing import Any
 import numpy as np
 
 from bvh.apps.page_server import HOST, new_server, set_up, silent
-from bvh.apps.viewer.drawing import (
-    DrawnMesh,
-    Floats,
-    PageDrawing,
-    PageFrame,
-    corners_of,
-    drawing_of,
-    face_triangles,
-)  # fmt: skip
+from bvh.apps.viewer import drawing as page_drawing
+from bvh.apps.viewer.drawing import DrawnMesh, Floats, PageDrawing, PageFrame
 from bvh.apps.viewer.ground_shadow import ground_shadow
 from bvh.apps.viewer.meshes import Meshes
 from bvh.apps.viewer.tools.marks import ORANGE, Marked, Marks
@@ -66,7 +59,7 @@ def write_page(
     """
     check_page_path(path)
     frame = PageFrame.around(scene.bounds)
-    drawing = drawing_of(scene, frame, max_faces)
+    drawing = page_drawing.drawing_of(scene, frame, max_faces)
     if camera is None:
         seen = first_view(scene, frame, up)
         # Farther than the viewer, as pages of phones are narrow.
@@ -116,7 +109,7 @@ def _page_html(
     Meshes(server.scene).show(drawing.parts if draw is None else draw(server, marks, drawing))
     if pick is not None:
         marked = Marked.of(scene, pick.leaf, np.array([pick.prim_id]))
-        corners = marks.placed(marked, face_triangles(marked.tree, marked.ids))
+        corners = marks.placed(marked, page_drawing.face_triangles(marked.tree, marked.ids))
         marks.surface("pick", corners, camera.eye, ORANGE)
         marks.label("picked", _label(pick), frame.to_page(pick.position))
     return str(server.get_scene_serializer().as_html())
@@ -136,7 +129,7 @@ def _narrow_script(scene: Scene, camera: Camera, frame: PageFrame) -> str:
     if not np.isfinite(scene.bounds).all():
         return ""
     # Columns of pixels, and depths, of the corners of the scene's bounds.
-    x, _, depth = camera.project(corners_of(scene.bounds[None])[0])
+    x, _, depth = camera.project(page_drawing.corners_of(scene.bounds[None])[0])
     half = 0.5 * camera.height
     # The width that the scene needs, in heights of the picture; 1 if some of it is behind the eye.
     width = float(np.abs(x - 0.5 * camera.width).max()) / half if (depth > 0.0).all() else 1.0

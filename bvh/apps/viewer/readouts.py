@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bvh.apps.page_server import accessible_html, block, script_html, tab_title
+from bvh.apps.page_server import block, head_html, script_html
 from bvh.picking.results import Pick, Selection
 from bvh.pictures.colours import HEAT
 from bvh.runtime.arguments import grouped
@@ -141,8 +141,7 @@ def watching_html() -> str:
     """Return HTML that starts the page's script; the text field for the cursor must follow it."""
     # The script looks for the field behind the element "bvh-cursor".
     script = files(__package__).joinpath("pointer.js").read_text("utf-8")
-    common = f"{tab_title('bvh')}{accessible_html()}"
-    return f'<span id="bvh-cursor"></span>{common}{script_html(script)}'
+    return f'<span id="bvh-cursor"></span>{head_html("bvh")}{script_html(script)}'
 
 
 def cursor_of(text: str) -> tuple[float, float] | None:

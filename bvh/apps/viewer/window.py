@@ -324,7 +324,7 @@ def _content(scene: Scene) -> str:
     sizes = np.array([len(tree) for tree in leaves.trees], np.int64)
     kinds = {tree.kind for tree in leaves.trees}
     what = kinds.pop() if len(kinds) == 1 else "primitives"
-    content = number_of(grouped(int(sizes[leaves.tree_of].sum())), what)
+    content = number_of(sizes[leaves.tree_of].sum(), what, ",")
     if len(leaves) < 2:
         return content
-    return f"{content} in {number_of(grouped(len(scene)), 'instances')}"
+    return f"{content} in {number_of(len(scene), 'instances', ',')}"
