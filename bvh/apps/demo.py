@@ -53,12 +53,13 @@ def moon_places(seconds: float) -> NDArray[np.float64]:
 
 
 class Motion:
-    """Buttons on the pages of the demo, and the thread that moves its moons, the instances `ids`.
+    """Buttons on the pages of the demo, and the thread that moves its moons.
 
     The moons move while the check box is ticked. A page begins with a picture of clay.
     """
 
     def __init__(self, viewer: Viewer, ids: NDArray[np.int64]) -> None:
+        """Add buttons to the viewer's pages, and start the thread for the instances `ids`."""
         self._viewer, self._ids = viewer, ids
         gui: Any = viewer._server.gui
         with gui.add_folder("Try"):

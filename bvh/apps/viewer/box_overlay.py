@@ -104,6 +104,7 @@ class BoxLevels:
     """
 
     def __init__(self, arrays: TreeArrays) -> None:
+        """Read the boxes in the nodes of a tree, and the level of each node."""
         self.arrays, self._frame = arrays, FrameView(arrays.frame)
         self._lanes = lanes_of(arrays.nodes.data)
         self._levels = wide_levels(self._lanes)

@@ -86,6 +86,7 @@ class Tracer:
         self._draw = Latest(self._cast)
 
     def choose(self, shade: Shade | None) -> None:
+        """Show pictures of a shade from now on, or none for None."""
         self.shade = shade
         self._start()
 

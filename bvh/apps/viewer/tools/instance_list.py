@@ -18,6 +18,7 @@ class InstanceList:
     """The list of a scene's instances on a page; it is hidden for a single instance."""
 
     def __init__(self, gui: Any, copy: SceneCopy) -> None:
+        """Add the list to the panel `gui`, viser's; it shows the instances of `copy`."""
         self._copy = copy
         # Content of the list: ids, names, hidden ids and the number of instances.
         self._listed: tuple[Any, ...] = ()

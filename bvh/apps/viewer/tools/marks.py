@@ -32,6 +32,7 @@ class Marked(NamedTuple):
 
     @classmethod
     def of(cls, scene: Scene, leaf: int, ids: Ids) -> Self:
+        """Return the primitives `ids` of a leaf of a scene, with the leaf's current map."""
         leaves = scene.leaves
         tree = leaves.trees[leaves.tree_of[leaf]]
         return cls(scene.path(leaf), tree, leaf, ids, leaves.matrices[leaf].copy(), tree.arrays)

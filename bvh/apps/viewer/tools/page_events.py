@@ -18,7 +18,7 @@ class PageEvents:
     """
 
     def __init__(self, gui: Any, handlers: Mapping[str, Handler]) -> None:
-        # `handlers` are functions of an event by its "kind".
+        """Add the field to the panel `gui`; `handlers` are functions of an event by its "kind"."""
         gui.add_html('<span id="bvh-events"></span>')
         self._field = gui.add_text("Events", "")
         # The number of the last event that was handled.
