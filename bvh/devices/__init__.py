@@ -16,8 +16,7 @@ Each file imports only from those above it.
 | `rebuilding.py` | Refits and rebuilds of trees whose vertices have moved on a device |
 | `instances.py` | Leaves of a scene: their maps, inverses and boxes, and the top over them |
 | `transfers.py` | Base class of calls; numpy arrays in and out, in chunks, through reused buffers |
-| `calls.py` | Queries of rays and points; the CPU answers what kernels leave open |
-| `sight_lines.py` | Lines of sight, which are rays between pairs of points |
+| `calls.py` | Queries of rays, lines of sight and points; the CPU answers what kernels leave open |
 | `trees.py` | `DeviceBVH` and `DeviceScene`: a tree, or a scene, on a device, and its queries |
 | `camera_rays.py` | Rays of cameras, made on a device |
 """

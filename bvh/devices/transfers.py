@@ -6,7 +6,7 @@ threads copy the next one into such memory, and the answers of the last one out 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -22,18 +22,15 @@ from bvh.runtime.arguments import ALL_BITS, bit_masks
 # Rays or points at a time; threads that copy; how many buffers are kept for further calls.
 CHUNK, THREADS, KEPT = 2**20, 8, 96
 
-# Columns of answers, by name, with Warp's types of their items; copies that threads are making.
-Kinds = dict[str, Any]
+# Names of columns of answers; copies that threads are making.
+Names = Sequence[str]
 Copies = list[Future[None]]
 
 
 def _start_copies(
     pool: ThreadPoolExecutor | None, copies: Iterable[tuple[NDArray[Any], NDArray[Any]]]
 ) -> Copies:
-    """Copy arrays, pairs (target, source), in threads of a pool; `_finish` waits for the result.
-
-    Without a pool they are copied at once, and the result is empty.
-    """
+    """Copy arrays, pairs (target, source), by threads of a pool, or at once without a pool."""
     if pool is not None:
         return [pool.submit(np.copyto, *pair) for pair in copies]
     for pair in copies:
@@ -42,9 +39,13 @@ def _start_copies(
 
 
 def _finish(copies: Copies) -> None:
-    """Wait until all copies are made."""
     for future in copies:
         future.result()
+
+
+def item_type(kind: Any, name: str) -> Any:
+    """Return Warp's type of the items in the array `name` of structs of type `kind`."""
+    return kind.vars[name].type.dtype
 
 
 class Buffer(NamedTuple):
@@ -59,7 +60,7 @@ class Buffers:
     """Buffers on a device, and structs of them, which are kept for further calls."""
 
     def __init__(self, device: Any) -> None:
-        # `kept` has buffers by (name, turn, count), and structs by (type, ids of their arrays).
+        # Buffers by the arguments of `get`, and structs by (type, ids of their arrays).
         self.device, self.kept = device, dict[Any, Any]()
 
     def drop_old(self) -> None:
@@ -67,14 +68,15 @@ class Buffers:
         if len(self.kept) > KEPT:
             self.kept.clear()
 
-    def get(self, name: str, turn: int, dtype: Any, count: int) -> Buffer:
-        """Return the buffer `name` of `count` items of Warp's type `dtype`.
+    def get(self, kind: Any, name: str, turn: int, count: int) -> Buffer:
+        """Return a buffer of `count` items for the field `name` of structs of type `kind`.
 
         There are two of each: `turn`, 0 or 1, alternates from chunk to chunk, so that a chunk can
         be copied while the one before is still in use.
         """
-        key = name, turn, count
+        key = kind, name, turn, count
         if key not in self.kept:
+            dtype = item_type(kind, name)
             here = there = wp.empty(count, dtype=dtype, device=self.device)
             if self.device.is_cuda:
                 here = wp.empty(count, dtype=dtype, device="cpu", pinned=True)
@@ -99,10 +101,10 @@ class Call:
     """
 
     def __init__(
-        self, owner: Any, arguments: dict[str, tuple[str, Any]], values: tuple[Any, ...],
+        self, owner: Any, arguments: Mapping[str, str], values: tuple[Any, ...],
         batch: Callable[..., tuple[Iterable[NDArray[Any]], tuple[int, ...]]],
     ) -> None:  # fmt: skip
-        """Read the `values` of `arguments`, which has (field of `DeviceRays`, type) by name.
+        """Read the `values` of `arguments`, which has the fields of `DeviceRays` by name.
 
         For values of numpy, batch(*values) checks them and returns their rows, an array for each
         argument, and their leading shape.
@@ -114,24 +116,26 @@ class Call:
         self.target, self.turn, owner.undecided = owner._current_target(), 0, 0
         # The rays on the device: all or, for values of numpy, those of the present chunk.
         self.rays: Any = None
-        # For values of numpy, by field of `DeviceRays`: (rows, type) on the host, and arrays of one
-        # number, which all rays share, on the device.
-        self.rows_of: dict[str, tuple[NDArray[Any], Any]] = {}
+        # For values of numpy, by field of `DeviceRays`: rows on the host, and arrays of one number,
+        # which all rays share, on the device.
+        self.rows_of: dict[str, NDArray[Any]] = {}
         self.shared: dict[str, Any] = {}
         if self.like is None:
             columns, self.shape = batch(*values)
-            for (column, kind), rows in zip(arguments.values(), columns, strict=True):
+            for column, rows in zip(arguments.values(), columns, strict=True):
                 if rows.size == 1:
+                    kind = item_type(DeviceRays, column)
                     self.shared[column] = exchange.one_number(rows.item(), kind, self.device.alias)
                 else:
-                    self.rows_of[column] = rows, kind
+                    self.rows_of[column] = rows
         else:
             self.rays, shapes = DeviceRays(), {}
             with exchange.stream_of(self.like, self.device):
-                for (name, (column, kind)), value in zip(arguments.items(), values, strict=True):
+                for (name, column), value in zip(arguments.items(), values, strict=True):
                     if name == "mask" and not exchange.is_on_device(value):
                         value = bit_masks(name, ALL_BITS if value is None else value)
                         value = value.view(np.int32)
+                    kind = item_type(DeviceRays, column)
                     array, shapes[name] = exchange.read(name, value, self.device, kind)
                     setattr(self.rays, column, array)
             self.shape = _common_shape(shapes)
@@ -143,9 +147,9 @@ class Call:
         return self.owner._on_cpu()
 
     def columns(
-        self, kinds: Kinds, answer: Callable[[slice], Any], offsets: Any = None
+        self, names: Names, answer: Callable[[slice], Any], offsets: Any = None
     ) -> dict[str, Any]:
-        """Return the columns `kinds` of answers, by name, in the library of the arguments.
+        """Return the columns `names` of answers in the library of the arguments.
 
         They are numbers for a single ray of numpy. `answer` is called for ranges of rays, one after
         the other, and returns a `Columns`. Ray i has one row in the result or, with `offsets`, the
@@ -154,13 +158,12 @@ class Call:
         shape = self.shape if offsets is None else (int(offsets[-1]),)
         if self.like is not None:
             result = answer(slice(0, self.count))
-            return {
-                name: exchange.to_library(getattr(result, name), shape, self.like) for name in kinds
-            }
+            columns = {name: getattr(result, name) for name in names}
+            return {k: exchange.to_library(x, shape, self.like) for k, x in columns.items()}
         self.owner.buffers.drop_old()
         found, size = {}, int(np.prod(shape))
-        for name, kind in kinds.items():
-            dtype, item = exchange.numpy_type(kind)
+        for name in names:
+            dtype, item = exchange.numpy_type(item_type(Columns, name))
             found[name] = np.empty((size, *item), dtype)
         parts = [slice(k, min(k + CHUNK, self.count)) for k in range(0, max(self.count, 1), CHUNK)]
         # Copies out of the buffers of each turn.
@@ -181,12 +184,12 @@ class Call:
                 answer(part)
                 if offsets is not None:
                     part = slice(offsets[part.start], offsets[part.stop])
-                columns = self._buffers(kinds, part.stop - part.start)
+                buffers = self._buffers(names, part.stop - part.start)
                 if self.device.is_cuda:
-                    for buffer in columns.values():
+                    for buffer in buffers.values():
                         wp.copy(buffer.here, buffer.there)
                     wp.synchronize_stream(wp.get_stream(self.device))
-                copies = ((found[name][part], buffer.rows) for name, buffer in columns.items())
+                copies = ((found[name][part], buffer.rows) for name, buffer in buffers.items())
                 draining[self.turn] = _start_copies(pool, copies)
             _finish(draining[0] + draining[1])
         return {
@@ -199,33 +202,33 @@ class Call:
     ) -> tuple[dict[str, Buffer], Copies]:
         """Begin to copy the rays `part` into buffers; return (buffers by field, copies begun)."""
         copies, buffers = [], {}
-        for name, (rows, kind) in self.rows_of.items():
+        for name, rows in self.rows_of.items():
             some = rows[part] if len(rows) > 1 else rows
-            buffers[name] = self.owner.buffers.get(name, turn, kind, len(some))
+            buffers[name] = self.owner.buffers.get(DeviceRays, name, turn, len(some))
             copies.append((buffers[name].rows, some))
         return buffers, _start_copies(pool, copies)
 
-    def _buffers(self, kinds: Kinds, count: int) -> dict[str, Buffer]:
-        """Return buffers for `count` answers, by name of the columns `kinds`, of this turn."""
+    def _buffers(self, names: Names, count: int) -> dict[str, Buffer]:
+        """Return buffers for columns of `count` answers, those of this turn."""
         get = self.owner.buffers.get
-        return {name: get(f"column {name}", self.turn, kinds[name], count) for name in kinds}
+        return {name: get(Columns, name, self.turn, count) for name in names}
 
-    def empty(self, kinds: Kinds, count: int) -> Any:
-        """Return a `Columns` with room for `count` answers in the columns `kinds`.
+    def empty(self, names: Names, count: int) -> Any:
+        """Return a `Columns` with room for `count` answers in the columns `names`.
 
         For arguments of numpy its arrays are buffers, which the next call uses again.
         """
         if self.like is None:
-            buffers = self._buffers(kinds, count)
+            buffers = self._buffers(names, count)
             columns = {name: buffer.there for name, buffer in buffers.items()}
             return self.owner.buffers.struct(Columns, columns)
         result = Columns()
-        for name, kind in kinds.items():
-            setattr(result, name, wp.empty(count, dtype=kind, device=self.device))
+        for name in names:
+            dtype = item_type(Columns, name)
+            setattr(result, name, wp.empty(count, dtype=dtype, device=self.device))
         return result
 
     def launch(self, kernel: Any, *inputs: Any) -> None:
-        """Launch a kernel with a thread for each ray or point."""
         with exchange.stream_of(self.like, self.device):
             wp.launch(kernel, self.count, inputs=[*inputs], device=self.device)
 

@@ -10,12 +10,11 @@ import numpy as np
 import warp as wp
 
 from bvh.devices.building import cost_of
-from bvh.devices.calls import PointCall, RayCall
+from bvh.devices.calls import PointCall, RayCall, SightCall
 from bvh.devices.exchange import is_on_device, on_host, read, stream_of
 from bvh.devices.instances import LateView, build_top, place, scene_on
 from bvh.devices.layout import target_on
 from bvh.devices.rebuilding import Members, MovedTriangles, moved
-from bvh.devices.sight_lines import SightCall
 from bvh.devices.stages.chain import Stages
 from bvh.devices.transfers import Buffers
 from bvh.queries.batches.ray_batches import source_of
