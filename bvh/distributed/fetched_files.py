@@ -13,7 +13,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from hashlib import blake2b
@@ -26,9 +26,6 @@ from bvh.runtime.cache.plain_files import absolute, lock_file, open_plain
 # Interval at which a waiting process tests whether another one is done.
 POLL_SECONDS = 0.02
 
-# Damaged copies that could not be removed.
-_rejected: set[Path] = set()
-
 
 def fetched(
     name: str, size: int, digest: str, label: str,
@@ -37,13 +34,12 @@ def fetched(
     """Return the path of the local copy `name` of a file, which is fetched if there is none.
 
     ``opened()`` opens the remote file, and ``check(path)`` raises a ValueError unless there is a
-    file at `path` of the right size and header. A ValueError that begins with `label` is raised
-    unless the content has `size` bytes and the `digest`, a BLAKE2b in hexadecimal digits.
+    file of the right size and header. A ValueError that begins with `label` is raised unless the
+    content has `size` bytes and the `digest`, a BLAKE2b in hexadecimal digits.
     """
     path = cache_folder() / name
     if _is_good(path, check):
         return path
-    # Without a folder that can be written to, a temporary one.
     folder = _writable_folder()
     path = folder / name
     with contextlib.ExitStack() as stack:
@@ -61,8 +57,8 @@ def fetched(
             # Left by a process that was killed.
             temporary.unlink(missing_ok=True)
             stack.callback(temporary.unlink, missing_ok=True)
-            with open(temporary, "xb", opener=open_plain) as file:
-                _copy(file, size, digest, label, opened)
+            with open(temporary, "xb", opener=open_plain) as file, opened() as source:
+                _copy(source, file, size, digest, label)
             check(temporary)
             try:
                 os.replace(temporary, path)
@@ -70,23 +66,18 @@ def fetched(
                 # Windows does not replace an open file, which another process has fetched.
                 if not _is_good(path, check):
                     raise
-            _rejected.discard(path)
     return path
 
 
-def _copy(
-    file: BinaryIO, size: int, digest: str, label: str,
-    opened: Callable[[], AbstractContextManager[BinaryIO]],
-) -> None:  # fmt: skip
-    """Copy what `opened` opens to `file`; raise, naming `label`, if its size or digest differs."""
+def _copy(source: BinaryIO, file: BinaryIO, size: int, digest: str, label: str) -> None:
+    """Copy `source` to `file`; raise, naming `label`, if its size or digest differs."""
     # Two hexadecimal digits of the digest are a byte.
     size_read, content = 0, blake2b(digest_size=len(digest) // 2)
-    with opened() as source:
-        # Up to one byte more than expected is read, to detect a longer file.
-        while piece := source.read(min(PIECE, size - size_read + 1)):
-            size_read += len(piece)
-            content.update(piece)
-            file.write(piece)
+    # Up to one byte more than expected is read, to detect a longer file.
+    while piece := source.read(min(PIECE, size - size_read + 1)):
+        size_read += len(piece)
+        content.update(piece)
+        file.write(piece)
     if size_read != size:
         number = "more" if size_read > size else size_read
         raise ValueError(f"{label} has {number} bytes, the index says {size}")
@@ -95,21 +86,12 @@ def _copy(
 
 
 def _is_good(path: Path, check: Callable[[Path], None]) -> bool:
-    """Return whether `path` passes `check`, which a missing file does not, and was not rejected."""
+    """Return whether `path` passes `check`, which a missing file does not."""
     try:
         check(path)
     except ValueError:
         return False
-    return path not in _rejected
-
-
-def reject(paths: Iterable[Path]) -> None:
-    """Remove damaged copies, or else remember them, so that they are fetched again when needed."""
-    for path in paths:
-        try:
-            path.unlink(missing_ok=True)
-        except OSError:
-            _rejected.add(path)
+    return True
 
 
 def cache_folder() -> Path:
@@ -126,16 +108,15 @@ def _writable_folder() -> Path:
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if os.access(folder, os.W_OK):
-            return folder
-        problem: OSError | None = None
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(f"{folder} is read-only")
     except OSError as error:
-        problem = error
-    # A folder that the user has named is not replaced.
-    if os.environ.get("BVH_PARTS_DIR"):
-        message = f"BVH_PARTS_DIR={folder} must be a folder that can be written to"
-        raise OSError(message) from problem
-    return temporary_folder(os.getpid())
+        # A folder that the user has named is not replaced.
+        if os.environ.get("BVH_PARTS_DIR"):
+            message = f"BVH_PARTS_DIR={folder} must be a folder that can be written to"
+            raise OSError(message) from error
+        return temporary_folder(os.getpid())
+    return folder
 
 
 @lru_cache(maxsize=1)

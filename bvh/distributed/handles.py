@@ -48,11 +48,10 @@ class Handle:
         self, token: object, content: Any = None, recipe: Any = None,
         here: Callable[[], Any] | None = None,
     ) -> None:  # fmt: skip
-        """Store Dask's token of the content, and the content or how to make it.
+        """Store Dask's token of the content, and the content or, until `open`, how to make it.
 
-        `content` is the tree, scene or parts, None until `open` is called. `recipe` makes it in
-        other processes: a function without arguments, or bytes to unpickle; None stands for the
-        pickle of `content`. `here`, if given, is the function that makes it in this process.
+        `recipe` makes it in other processes: a function without arguments, or bytes to unpickle;
+        None stands for the pickle of `content`. `here`, if given, makes it in this process.
         """
         self._token, self._content, self.recipe, self._here = token, content, recipe, here
 

@@ -60,28 +60,24 @@ class KernelPlugin(WorkerPlugin):
     ) -> None:
         self._kept_bytes = byte_count("keep_memory", keep_memory)
         recipes = all_recipes()
-        if isinstance(parts, str):
-            parts = [parts]
-        if parts is not None and not isinstance(parts, Sequence):
+        if not isinstance(parts, Sequence | None):
             raise TypeError(f"parts must be names of kernels, got {type(parts).__name__}")
+        parts = [parts] if isinstance(parts, str) else parts
         self._parts = list(recipes if parts is None else parts)
         for part in self._parts:
             if part not in recipes:
                 raise ValueError(f"parts must be of {', '.join(recipes)}, got {part!r}")
 
     async def setup(self, worker: Any) -> None:
-        """Prepare a worker of Dask, in a thread, as it must answer its scheduler meanwhile."""
-        await asyncio.to_thread(self._warm, worker.address)
-
-    def _warm(self, address: str) -> None:
-        """Compile or load the kernels, and set the memory that the worker at `address` reuses."""
+        """Prepare a worker of Dask."""
         keep_freed_memory(self._kept_bytes)
         recipes = all_recipes()
         for part in self._parts:
             # The worker may have another version of bvh, with other kernels.
             if part not in recipes:
-                raise ValueError(f"bvh on {address} has no kernels called {part!r}")
-            recipes[part]()
+                raise ValueError(f"bvh on {worker.address} has no kernels called {part!r}")
+            # In a thread, as the worker must answer its scheduler meanwhile.
+            await asyncio.to_thread(recipes[part])
 
 
 def keep_freed_memory(size: int) -> bool:

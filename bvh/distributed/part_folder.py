@@ -67,15 +67,12 @@ class Source:
 
 @dataclass(frozen=True)
 class PartRecord:
-    """The record of a part in the index."""
+    """The record of a part in the index; digests are hexadecimal digits."""
 
     triangles: int
-    # Lower and upper corner, six numbers; None if no triangle is valid.
-    bounds: list[float] | None
-    # Sizes of the files of the tree and of the ids, the checksum in the header of the tree's file,
-    # and the digests of both files (see `content_digest`), as hexadecimal digits.
+    bounds: list[float] | None  # lower and upper corner; None if no triangle is valid
     tree_bytes: int
-    tree_header: str
+    tree_header: str  # the checksum in the header of the tree's file
     ids_bytes: int
     ids_digest: str
     # All group bits of valid triangles, so that a query whose mask has none of them opens no file;
@@ -139,14 +136,15 @@ def read_index(place: str) -> Index:
     Of a local folder, the sizes and headers of all files are checked, too; those at URLs are
     checked when they are fetched.
     """
+    path = Path(place) / INDEX
     try:
         if is_url(place):
             files, root = file_system(place)
             text = files.cat_file(f"{root}/{INDEX}")
+        elif not stat.S_ISREG(os.stat(path).st_mode):
+            raise ValueError(f"{path}: is something else than a file")
         else:
-            if not stat.S_ISREG(os.stat(Path(place) / INDEX).st_mode):
-                raise ValueError(f"{place}/{INDEX}: is something else than a file")
-            text = (Path(place) / INDEX).read_bytes()
+            text = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise ValueError(
             f"{place}: holds no {INDEX}: it is not a folder of parts, or bvh.partition has not "
@@ -159,7 +157,7 @@ def read_index(place: str) -> Index:
             raise ValueError(f"is damaged: {error!r}") from None
     if not is_url(place):
         for number in range(len(index.parts)):
-            checked_files(Path(place), index, number)
+            checked_files(path.parent, index, number)
     return index
 
 
@@ -170,39 +168,34 @@ def _index_of(content: dict[str, Any]) -> Index:
     """
     if content["format"] != FORMAT or type(content["version"]) is not int:
         raise ValueError("is not an index of parts")
-    if content["version"] > VERSION:
+    if (version := content["version"]) > VERSION:
+        raise ValueError(f"has format version {version}; this version of bvh reads {VERSION}")
+    if version < VERSION:
         raise ValueError(
-            f"has format version {content['version']}; this version of bvh reads {VERSION}"
-        )
-    if content["version"] < VERSION:
-        raise ValueError(
-            f"has format version {content['version']}, of bvh 0.2.0 or before, which this version "
-            "does not read: call bvh.partition again"
+            f"has format version {version}, of bvh 0.2.0 or before, which this version does not "
+            "read: call bvh.partition again"
         )
     if content["digest"] != index_digest(content):
         raise ValueError("is damaged: its checksum is wrong")
     sources = tuple(Source(**row) for row in content["sources"])
     parts = tuple(PartRecord(**row) for row in content["parts"])
-    index = Index(content["triangles"], sources, parts, content["digest"])
-    for part in index.parts:
+    for part in parts:
         _check_record(part)
     first = 0
-    for source in index.sources:
+    for source in sources:
         are_counts = _whole(source.first, source.triangles)
         if not (are_counts and isinstance(source.name, str) and source.first == first):
             raise ValueError("is damaged: its sources do not follow each other")
         first += source.triangles
-    if not first == index.triangles == sum(part.triangles for part in index.parts):
+    if not first == content["triangles"] == sum(part.triangles for part in parts):
         raise ValueError("is damaged: its counts of triangles differ")
-    return index
+    return Index(content["triangles"], sources, parts, content["digest"])
 
 
 def _check_record(part: PartRecord) -> None:
     """Raise a ValueError or TypeError unless all values of a part's record are possible."""
-    digests = (
-        (part.tree_header, DIGEST_SIZE), (part.ids_digest, CONTENT_DIGEST_SIZE),
-        (part.tree_digest, CONTENT_DIGEST_SIZE),
-    )  # fmt: skip
+    digests = [(part.tree_header, DIGEST_SIZE)]
+    digests += [(digest, CONTENT_DIGEST_SIZE) for digest in (part.ids_digest, part.tree_digest)]
     for digest, size in digests:
         # Nothing but digits, two a byte, as digests become names of local files.
         if not re.fullmatch(f"[0-9a-f]{{{2 * size}}}", digest):
@@ -238,7 +231,8 @@ def checked_files(folder: Path, index: Index, number: int) -> tuple[Path, Path]:
 def check_file(path: Path, part: PartRecord, label: str) -> None:
     """Raise a ValueError unless the file at `path` has the size that the record of a part says.
 
-    A file of a tree must also have the header of the record. `label` begins messages.
+    The file of a tree must also have its header: the checksum, box and count. `label` begins
+    messages.
     """
     is_tree = path.suffix == ".bvh"
     size = part.tree_bytes if is_tree else part.ids_bytes
@@ -246,12 +240,19 @@ def check_file(path: Path, part: PartRecord, label: str) -> None:
         raise ValueError(f"{label} is missing")
     if path.stat().st_size != size:
         raise ValueError(f"{label} has {path.stat().st_size} bytes, the index says {size}")
-    if is_tree:
-        try:
-            with open(path, "rb") as file:
-                _check_header(file.read(HEADER_SIZE), part)
-        except ValueError as error:
-            raise ValueError(f"{label} {error}") from None
+    if not is_tree:
+        return
+    with open(path, "rb") as file:
+        header = file.read(HEADER_SIZE)
+    if header[HEADER_SIZE - DIGEST_SIZE :].hex() != part.tree_header:
+        raise ValueError(f"{label} is not the file of the index")
+    with prefixed(label):
+        kind, count, bounds = box_in(header)
+    if kind != "triangles":
+        raise ValueError(f"{label} is not a tree over triangles")
+    box = None if math.isnan(bounds[0]) else list(bounds)
+    if count != part.triangles or box != part.bounds:
+        raise ValueError(f"{label} has another box, or other triangles, than the index says")
 
 
 def bits_of(tree: BVH) -> int | None:
@@ -261,18 +262,6 @@ def bits_of(tree: BVH) -> int | None:
     # Leaves have only valid triangles; unused lanes have -1.
     ids = tree.arrays.nodes.ids
     return int(np.bitwise_or.reduce(tree.groups[ids[ids >= 0]], initial=np.uint32(0)))
-
-
-def _check_header(data: bytes, part: PartRecord) -> None:
-    """Raise a ValueError unless the header `data` has the checksum, box and count of a record."""
-    if data[HEADER_SIZE - DIGEST_SIZE :].hex() != part.tree_header:
-        raise ValueError("is not the file of the index")
-    kind, count, bounds = box_in(data)
-    if kind != "triangles":
-        raise ValueError("is not a tree over triangles")
-    box = None if math.isnan(bounds[0]) else list(bounds)
-    if count != part.triangles or box != part.bounds:
-        raise ValueError("has another box, or other triangles, than the index says")
 
 
 class NewPartFolder:
@@ -299,8 +288,8 @@ class NewPartFolder:
 
         # Compute the digest while the file is written, which waits for the disk: two calls on two
         # threads. The array is the flag by which `watch` ends both after an exception.
-        digest = partial(content_digest, pieces)
-        tree_digest, _ = watch((digest, write), 2, np.zeros(1, np.int32))
+        calls = partial(content_digest, pieces), write
+        tree_digest, _ = watch(calls, 2, np.zeros(1, np.int32))
         np.save(stream, ids)
         with open(ids_path, "xb") as file:
             file.write(stream.getbuffer())
@@ -344,10 +333,9 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewPartFolder]:
     place = os.fspath(folder)
     if is_url(place):
         files, root = file_system(place)
-        try:
+        names: list[str] = []
+        with contextlib.suppress(FileNotFoundError):
             names = [os.path.basename(path) for path in files.find(root, maxdepth=1)]
-        except FileNotFoundError:
-            names = []
         # Files of parts without an index, left by a process that was killed, are overwritten.
         if not all(PART_FILE.fullmatch(name) for name in names):
             raise FileExistsError(f"folder has files in it: {place}")

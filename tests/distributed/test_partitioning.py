@@ -123,8 +123,7 @@ def test_ply_with_other_properties(tmp_path: Path) -> None:
 def test_vertices_are_shared_within_a_part(tmp_path: Path) -> None:
     vertices, faces = sphere(2)
     parts = bvh.partition((vertices, faces), tmp_path / "parts")
-    with parts.opened.part(0) as part:
-        assert len(part.tree.vertices) == len(vertices)
+    assert len(parts.opened.part(0).tree.vertices) == len(vertices)
 
 
 @pytest.mark.parametrize(

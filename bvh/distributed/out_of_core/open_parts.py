@@ -15,13 +15,12 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from bvh.distributed import part_folder
-from bvh.distributed.fetched_files import fetched, reject
+from bvh.distributed.fetched_files import fetched
 from bvh.distributed.part_folder import Index, file_digest, file_names, is_url
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.files.loading import load, prefixed
-
-UNITS = "", "k", "m", "g", "t"
+from bvh.tree.primitives import Triangles
 
 # Bytes of a file that are requested at a time; over HTTP all of it (0 in fsspec), as not all
 # servers support ranges.
@@ -55,13 +54,11 @@ class OpenPart(NamedTuple):
         A file that was removed, or replaced by one of another inode, stays mapped as it was.
         """
         for path, state in self.files.items():
-            try:
+            with contextlib.suppress(OSError):
                 now = _state(path)
-            except OSError:
-                continue
-            # Changed, but of the same device and inode.
-            if now != state and now[:2] == state[:2]:
-                return False
+                # Changed, but of the same device and inode.
+                if now != state and now[:2] == state[:2]:
+                    return False
         return True
 
 
@@ -76,9 +73,8 @@ class OpenParts:
         self._place, self._index, self._memory = place, index, memory
         self._open: OrderedDict[int, OpenPart] = OrderedDict()
 
-    @contextlib.contextmanager
-    def part(self, number: int) -> Iterator[OpenPart]:
-        """Return a context with part `number`, which stays open until the context ends.
+    def part(self, number: int) -> OpenPart:
+        """Return part `number`, which stays open while it is referenced.
 
         The parts used longest ago are closed if they do not fit into the memory with it.
         """
@@ -91,7 +87,23 @@ class OpenParts:
             if part is None or not part.is_intact:
                 part = self._opened(number)
             self._open[number] = part
-        yield part
+        return part
+
+    def leaves_of(
+        self, parts: tuple[NDArray[np.int32]], ids: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> Iterator[tuple[Triangles, None, NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield (triangles, None, hits, faces) for each part that some of the hits `rows` are in.
+
+        As a source of positions and normals (see `locations`). `parts[0]` has the part of each hit,
+        `ids` the face in the mesh; `hits` are those of `rows` in the part, `faces` the rows of its
+        triangles that they are on. None stands for a transform, which parts do not have.
+        """
+        number = parts[0].reshape(-1)[rows]
+        for k in np.unique(number).tolist():
+            part, some = self.part(k), rows[number == k]
+            triangles = part.tree.arrays.primitives
+            assert isinstance(triangles, Triangles)
+            yield triangles, None, some, np.searchsorted(part.ids, ids[some])
 
     def check_content(self, number: int) -> None:
         """Raise a ValueError unless both files of part `number` have the digests of the index."""
@@ -100,28 +112,29 @@ class OpenParts:
         with _guard.lock:
             # Open the part anew, as its mapped file may have been replaced.
             self._open.pop(number, None)
-        with self.part(number) as part:
-            for (path, state), name, digest in zip(part.files.items(), names, digests, strict=True):
-                label = f"{self._place}: part {number} ({name})"
-                if file_digest(path) != digest:
-                    raise ValueError(f"{label} is not the file of the index")
-                if _state(path) != state:
-                    raise ValueError(f"{label} was changed while it was checked")
+        files = self.part(number).files.items()
+        for (path, state), name, digest in zip(files, names, digests, strict=True):
+            label = f"{self._place}: part {number} ({name})"
+            if file_digest(path) != digest:
+                raise ValueError(f"{label} is not the file of the index")
+            if _state(path) != state:
+                raise ValueError(f"{label} was changed while it was checked")
 
     def _opened(self, number: int) -> OpenPart:
         """Return a part whose files are mapped, and checked the first time in a process."""
         if not is_url(self._place):
             local = part_folder.checked_files(Path(self._place), self._index, number)
             return self._mapped(number, *local)
-        tree_path, ids_path = self._fetched(number)
-        try:
-            return self._mapped(number, tree_path, ids_path)
-        except ValueError:
-            # A damaged copy: fetch it once more.
-            reject([tree_path, ids_path])
+        copies = self._fetched(number)
+        with contextlib.suppress(ValueError):
+            return self._mapped(number, *copies)
+        # A damaged copy: fetch it once more.
+        for path in copies:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
         return self._mapped(number, *self._fetched(number))
 
-    def _fetched(self, number: int) -> tuple[Path, Path]:
+    def _fetched(self, number: int) -> list[Path]:
         """Return the paths of local copies of a part's tree and ids, downloaded if not cached."""
         files, root = part_folder.file_system(self._place)
         block_size = WHOLE if "http" in files.protocol else REQUEST
@@ -137,7 +150,7 @@ class OpenParts:
                 paths.append(fetched(copy, size, digest, label, opened, check))
             except FileNotFoundError:
                 raise ValueError(f"{label} is missing") from None
-        return paths[0], paths[1]
+        return paths
 
     def _mapped(self, number: int, tree_path: Path, ids_path: Path) -> OpenPart:
         """Return part `number`, mapped from two local files of checked sizes and headers.
@@ -204,9 +217,9 @@ def byte_count(name: str, value: int | str) -> int:
     """Return the argument `name`, a number of bytes or text such as "2GB" or "500MiB", as bytes."""
     if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
         raise TypeError(f"{name} must be an integer or a string, got {value!r}")
-    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kmgt]?)(i?)b?\s*", str(value).lower())
-    # An "i" as in MiB, powers of 1024, needs a unit before it.
-    if match is None or (match[3] and not match[2]):
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*(?:([kmgt])(i?))?b?\s*", str(value).lower())
+    if match is None:
         raise ValueError(f"{name} must be a number of bytes, such as '2GB', got {value!r}")
-    unit = (1024 if match[3] else 1000) ** UNITS.index(match[2])
+    # MB are powers of 1000, MiB of 1024.
+    unit = (1024 if match[3] else 1000) ** " kmgt".index(match[2] or " ")
     return int(float(match[1]) * unit) if isinstance(value, str) else int(value)

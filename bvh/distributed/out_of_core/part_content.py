@@ -119,8 +119,9 @@ class PartContent:
         """
         for number in range(self.part_count):
             self.opened.check_content(number)
-            with self.opened.part(number) as part, prefixed(f"{self._place}: part {number}"):
-                part.tree.validate()
+            tree = self.opened.part(number).tree
+            with prefixed(f"{self._place}: part {number}"):
+                tree.validate()
 
     @property
     def nbytes(self) -> int:
@@ -194,12 +195,11 @@ class PartContent:
 
     def _trees_of(self, ids: NDArray[np.int64]) -> Iterator[tuple[BVH, Rows, Rows]]:
         """Yield (tree, rows, faces) for each part: the tree's `faces` have the ids `ids[rows]`."""
-        for number in range(self.part_count):
-            with self.opened.part(number) as part:
-                # The ids of a part ascend; those of other parts are not found.
-                row = np.minimum(np.searchsorted(part.ids, ids), len(part.ids) - 1)
-                here = np.flatnonzero(part.ids[row] == ids)
-                yield part.tree, here, row[here]
+        for part in map(self.opened.part, range(self.part_count)):
+            # The ids of a part ascend; those of other parts are not found.
+            row = np.minimum(np.searchsorted(part.ids, ids), len(part.ids) - 1)
+            here = np.flatnonzero(part.ids[row] == ids)
+            yield part.tree, here, row[here]
 
     def _checked_ids(self, prim_id: ArrayLike) -> NDArray[np.int64]:
         """Return ids of triangles as int64; raise for Dask arrays, and ids not in -1..n - 1."""

@@ -6,7 +6,7 @@ least t of the parts before, so that the lowest id of equal t wins. So is the cl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,28 +39,9 @@ if TYPE_CHECKING:
 # The column of hits and closest points that has the number of the part of each.
 PART: Kinds = {"part": np.int32}
 
-
-class HitParts(NamedTuple):
-    """Source of positions and normals of hits (see `locations`), which opens the parts hit."""
-
-    opened: OpenParts
-
-    def leaves_of(
-        self, parts: tuple[NDArray[np.int32]], ids: NDArray[np.int64], rows: Rows
-    ) -> Iterator[tuple[Triangles, None, Rows, Rows]]:
-        """Yield (triangles, None, hits, faces) for each part that some of the hits `rows` are in.
-
-        `parts[0]` has the part of each hit, and `ids` the face in the mesh. `hits` are those of
-        `rows` in the part, and `faces` the rows of its triangles that they are on. None stands for
-        a transform, which parts do not have.
-        """
-        number = parts[0].reshape(-1)[rows]
-        for k in np.unique(number).tolist():
-            some = rows[number == k]
-            with self.opened.part(k) as part:
-                triangles = part.tree.arrays.primitives
-                assert isinstance(triangles, Triangles)
-                yield triangles, None, some, np.searchsorted(part.ids, ids[some])
+# Refusals of options.
+NO_FILTER = "filter must be None for parts, got {!r}"
+NO_COUNTERS = "counters must be False for parts: the cost is that of one tree"
 
 
 class PartRays(NamedTuple):
@@ -70,28 +51,26 @@ class PartRays(NamedTuple):
     opened: OpenParts
 
     def side_to_cull(self, cull: Cull | None) -> int:
-        """Return the side to ignore: -1 for front faces, 1 for back faces, 0 for none."""
+        """As in `RayTarget`."""
         return arguments.cull_code(cull)
 
     def filter_call(self, function: Filter, data: object) -> UserCall:
         """Raise a ValueError: a filter would be called with ids in parts, not in the mesh."""
-        refuse(function)
-        # `refuse` has raised.
-        raise AssertionError
+        raise ValueError(NO_FILTER.format(function))
 
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits:
-        """Return the closest hit of each ray; raise a ValueError for `counters`."""
-        refuse(counters=counters)
-        # False: without counters.
+        """As in `RayTarget`; raise a ValueError for `counters`."""
+        if counters:
+            raise ValueError(NO_COUNTERS)
         hits: Hits = self._answer(BVH.closest_hit, RaySearch.closest_hits, batch, options, False)
         return hits
 
     def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
-        """Return for each ray whether it hits anything."""
+        """As in `RayTarget`."""
         return self._answer(BVH.any_hit, RaySearch.any_hits, batch, options)
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
-        """Return how many hits each ray has; with `once`, hits at a shared edge count once."""
+        """As in `RayTarget`."""
         return self._answer(BVH.count_hits, RaySearch.count_hits, batch, options, once)
 
     def signed_hits(self, batch: RayBatch, options: RayOptions) -> NDArray[np.int64]:
@@ -102,7 +81,7 @@ class PartRays(NamedTuple):
     def all_hits(
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None
     ) -> AllHits:
-        """Return all hits of each ray, or the `limit` closest; `once` is as in `count_hits`."""
+        """As in `RayTarget`."""
         hits: AllHits = self._answer(BVH.all_hits, RaySearch.all_hits, batch, options, once, limit)
         return hits
 
@@ -117,8 +96,6 @@ class PartRays(NamedTuple):
         number of hits of a ray, or None.
         """
         verb, part_options = declared(query), options._replace(progress=None)
-        # Records of hits get a column with the part of each hit. `lists` is None unless the query
-        # lists hits.
         extra, lists = PART if verb.record else {}, None
         if verb.merge is Merge.LISTS:
             keys = "ray_id", "t", "prim_id"
@@ -133,8 +110,7 @@ class PartRays(NamedTuple):
             answer = search(ray_target(part.tree), some, part_options, *rest)
             columns: Columns = {verb.name: answer}
             if verb.record is not None:
-                parts = np.full(len(answer.prim_id), number, np.int32)
-                columns = vars(answer) | {"prim_id": part.ids_of(answer.prim_id), "part": parts}
+                columns = _of_part(answer, part, number)
             if lists is not None:
                 columns["ray_id"] = answer.ray_id
             answers.take(columns, rows)
@@ -143,13 +119,18 @@ class PartRays(NamedTuple):
         columns = answers.result(batch.shape)
         if verb.record is None:
             return columns[verb.name]
+        return self.located(verb.record, columns, flat=lists is not None)
+
+    def located(self, record: type[Any], columns: Columns, flat: bool = False) -> Any:
+        """Return the `record` of `columns`, with the source of its positions and normals.
+
+        The column "part" has the part of each; it is `flat` in lists of hits.
+        """
         part_of = np.asarray(columns.pop("part"), np.int32)
-        hits = verb.record(**columns)
-        # A row for each hit, except for lists, which are flat.
-        part_of = part_of if lists else part_of[..., None]
-        # For positions and normals: the parts, no count of moves, and the part of each hit.
-        vars(hits)["_source"] = HitParts(self.opened), 0, (part_of,)
-        return hits
+        result = record(**columns)
+        # The parts, no count of moves, and the part of each hit, in a row for each unless `flat`.
+        vars(result)["_source"] = self.opened, 0, (part_of if flat else part_of[..., None],)
+        return result
 
 
 class PartPoints(NamedTuple):
@@ -167,26 +148,21 @@ class PartPoints(NamedTuple):
     def closest_points(
         self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
     ) -> ClosestPoints:
-        """Return the closest point for each point, or `count` of them on one more axis."""
+        """As in `PointTarget`."""
         several = () if count is None else (count,)
         answers = MergedAnswers(declared(BVH.closest_point), (batch.size, *several), PART)
 
         def search(part: OpenPart, some: PointBatch, number: int) -> Columns:
             """Return the answers of part `number` to some points."""
-            near: ClosestPoints = self._target_of(part).closest_points(some, count, threads, None)
-            parts = np.full(np.shape(near.prim_id), number, np.int32)
-            return vars(near) | {"prim_id": part.ids_of(near.prim_id), "part": parts}
+            near = self._target_of(part).closest_points(some, count, threads, None)
+            return _of_part(near, part, number)
 
         self._search_parts(batch, answers, search, progress, count)
-        columns = answers.result(batch.shape)
-        part_of = np.asarray(columns.pop("part"), np.int32)[..., None]
-        near = ClosestPoints(**columns)
-        # For positions and normals: the parts, no count of moves, and the part of each point.
-        vars(near)["_source"] = HitParts(self.rays.opened), 0, (part_of,)
+        near: ClosestPoints = self.rays.located(ClosestPoints, answers.result(batch.shape))
         return near
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
-        """Return the smallest distance (n,) of each point from the faces of all parts."""
+        """As in `PointTarget`."""
         answers = MergedAnswers(declared(BVH.distance), (batch.size,))
 
         def search(part: OpenPart, some: PointBatch, _: int) -> Columns:
@@ -200,7 +176,7 @@ class PartPoints(NamedTuple):
         self, points: Floats, threads: int, progress: Progress | None = None, *,
         surface: bool = True,
     ) -> NDArray[np.bool_]:  # fmt: skip
-        """Return which points (n, 3) are inside by parity or, with `surface`, on the surface."""
+        """As in `PointTarget`."""
         answers = np.asarray(self.crossings(points, threads, progress) & 1 == 1)
         if surface:
             outside = np.flatnonzero(~answers)
@@ -225,20 +201,15 @@ class PartPoints(NamedTuple):
         answers = np.zeros(len(points), np.bool_)
         for turn in range(3):
             # A ray misses a face that it lies in, but no face holds three directions.
-            direction = np.roll(ASIDE, turn)
-            bits = _bits_of(self.mask)
-            batch = ray_batch(points, direction, t_min=0.0, t_max=0.0, mask=bits)
+            way, bits = np.roll(ASIDE, turn), _bits_of(self.mask)
+            batch = ray_batch(points, way, t_min=0.0, t_max=0.0, mask=bits)
             answers |= self.rays.any_hits(batch, RayOptions(threads=threads))
         return answers
 
     def winding_numbers(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None
     ) -> Floats:
-        """Return the winding number of each of the points (n, 3).
-
-        `accuracy` inf is exact; with a finite `accuracy` (see `BVH.winding_number`), surfaces with
-        many open edges are summed by a series.
-        """
+        """As in `PointTarget`: by a series for finite `accuracy` and many open edges."""
         loops = self._boundary()
         if accuracy < np.inf and loops.size > FEW:
             return self._approximate(points, accuracy, threads, progress)
@@ -252,7 +223,7 @@ class PartPoints(NamedTuple):
     def inside_by_winding(
         self, points: Floats, threads: int, progress: Progress | None = None
     ) -> NDArray[np.bool_]:
-        """Return which of the points (n, 3) have a winding number above a half."""
+        """As in `PointTarget`."""
         return above_half(self.winding_numbers, self._boundary(), points, threads, progress)
 
     def _approximate(
@@ -325,7 +296,7 @@ class PartRegions(NamedTuple):
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
-        """Return the faces that overlap each region, ascending; `shape` is that of the result."""
+        """As in `RegionTarget`; ids ascend."""
         # The first column of regions has a row for each region.
         size, workers = len(regions[0]), arguments.thread_count(threads)
         answers = MergedLists(declared(BVH.overlap_box), ("query_id", "prim_id"), size)
@@ -345,19 +316,17 @@ class PartRegions(NamedTuple):
         return Overlaps(**answers.result(shape))
 
 
-def refuse(filter: object = None, counters: bool = False) -> None:
-    """Raise a ValueError for a filter or counters, which queries of parts do not take."""
-    if filter is not None:
-        raise ValueError(f"filter must be None for parts, got {filter!r}")
-    if counters:
-        raise ValueError("counters must be False for parts: the cost is that of one tree")
-
-
 def declared(query: Callable[..., object]) -> Verb:
     """Return the declaration that the decorator `verb` gave a query."""
     verb = verb_of(query)
     assert verb is not None
     return verb
+
+
+def _of_part(answer: Any, part: OpenPart, number: int) -> Columns:
+    """Return the columns of the answer of part `number`: with ids in the mesh, and the part."""
+    parts = np.full(np.shape(answer.prim_id), number, np.int32)
+    return {**vars(answer), "prim_id": part.ids_of(answer.prim_id), "part": parts}
 
 
 def _bits_of(mask: int) -> int | None:

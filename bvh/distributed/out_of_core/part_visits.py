@@ -5,16 +5,16 @@ those whose answer so far is not nearer than the box.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.distributed.merging import Column, Floats, Rows
 from bvh.distributed.out_of_core.open_parts import OpenPart, OpenParts
-from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import PointBatch, RayBatch, RayOptions
+from bvh.queries.results import AllHits
 from bvh.queries.targets import ray_target
 from bvh.runtime.arguments import ALL_BITS, kernel_input
 from bvh.runtime.progress_bars import Progress
@@ -44,12 +44,10 @@ class PartVisits:
     def __init__(self, opened: OpenParts, boxes: Floats, bits: NDArray[np.uint32]) -> None:
         """Store the parts, and of each its box (lower, upper) and the group bits of its faces.
 
-        `boxes`, (n, 6), are around the valid triangles; parts with boxes of NaN are not visited.
-        A part has a face that counts for a mask exactly if the mask shares one of its `bits`, (n,).
+        Parts with a box of NaN are not visited, nor those none of whose `bits` a mask has.
         """
         self._open, self._boxes, self._bits = opened, boxes, bits
         self._valid = np.flatnonzero(~np.isnan(boxes[:, 0]))
-        self._box_tree: BVH | None = None
         # By mask, an int32, the boundary of the faces of these parts that count.
         self.boundaries: dict[int, Loops] = {}
 
@@ -65,33 +63,32 @@ class PartVisits:
         """
         # Boxes have no faces to filter or cull, and no progress of their own.
         box_options = RayOptions(threads=options.threads)
-        counts_of = partial(self._box_counts, batch, box_options)
+        target = ray_target(self._box_tree)
+
+        def box_counts(rows: Rows) -> Rows:
+            """Return how many boxes of parts each of the rays `rows` hits."""
+            some = rays_of(batch, rows, None, masked=False)
+            return np.asarray(target.count_hits(some, box_options, once=True))
+
         for block in _blocks(batch.size, options.progress, TOGETHER):
-            for rows in _runs(block, len(self._valid), counts_of):
-                self._visit_parts(self._boxes_hit(batch, box_options, rows), visit, reach)
+            for rows in _runs(block, len(self._valid), box_counts):
+                some = rays_of(batch, rows, None, masked=False)
+                hits = target.all_hits(some, box_options, once=False)
+                self._visit_parts(self._groups(batch, rows, hits), visit, reach)
                 if finish is not None:
                     finish()
 
-    def _box_target(self) -> RaySearch:
-        """Return the target for rays of a tree over the boxes of all parts, which is cached."""
-        if self._box_tree is None:
-            self._box_tree = BVH.from_boxes(self._boxes[:, :3], self._boxes[:, 3:], warn=False)
-        target: RaySearch = ray_target(self._box_tree)
-        return target
+    @cached_property
+    def _box_tree(self) -> BVH:
+        """A tree over the boxes of all parts."""
+        return BVH.from_boxes(self._boxes[:, :3], self._boxes[:, 3:], warn=False)
 
-    def _box_counts(self, batch: RayBatch, options: RayOptions, rows: Rows) -> Rows:
-        """Return how many boxes of parts each of the rays `rows` of a batch hits."""
-        some = rays_of(batch, rows, None, masked=False)
-        return np.asarray(self._box_target().count_hits(some, options, once=True))
-
-    def _boxes_hit(self, batch: RayBatch, options: RayOptions, rows: Rows) -> list[Group]:
+    def _groups(self, batch: RayBatch, rows: Rows, hits: AllHits) -> list[Group]:
         """Return (part, rays, entries) for each part whose box some of the rays `rows` hit.
 
-        The rays are those of `rows` that hit the box, and whose mask shares a bit with the faces of
-        the part; `entries` are the t at which they enter the box.
+        `hits` are those of `rows` on boxes, at the t at which they enter. Rays whose mask shares no
+        bit with the faces of the part are left out.
         """
-        some = rays_of(batch, rows, None, masked=False)
-        hits = self._box_target().all_hits(some, options, once=False)
         part, ray, entry = hits.prim_id, rows[hits.ray_id], hits.t
         if batch.masked or not self._bits.all():
             shared = self._bits[part] & some_of(batch.rays.masks, ray).view(np.uint32) != 0
@@ -104,8 +101,7 @@ class PartVisits:
     ) -> None:  # fmt: skip
         """Visit the parts that are near points, and have faces for `mask`, near to far.
 
-        `visit` and `reach` are as in `of_rays`; `count` is the number of closest points that each
-        point asks for, None for one.
+        `visit` and `reach` are as in `of_rays`; each point asks for `count` closest points or one.
         """
         parts = self._selected(mask)
         for block in _blocks(batch.size, progress, max(POINTS // (count or 1), 1)):
@@ -167,18 +163,14 @@ class PartVisits:
         for done, number in enumerate(parts, 1):
             rows = np.flatnonzero(may_meet(self._boxes[number, :3], self._boxes[number, 3:]))
             if len(rows):
-                with self._open.part(number) as opened:
-                    visit(opened, rows)
+                visit(self._open.part(number), rows)
             if progress is not None and done < len(parts):
                 progress(size * done // len(parts), size)
         if progress is not None:
             progress(size, size)
 
     def _visit_parts(self, groups: list[Group], visit: Visit, reach: Reach) -> None:
-        """Visit the parts of groups, near to far, for the rows whose answers they may change.
-
-        A group is (number of a part, rows, distance at which each of these enters its box).
-        """
+        """Visit the parts of groups, near to far, for the rows whose answers they may change."""
         # A part is as near as the median of the distances at which its rows enter it.
         near = [float(np.median(entry)) for _, _, entry in groups]
         for k in np.argsort(near, kind="stable").tolist():
@@ -186,8 +178,7 @@ class PartVisits:
             far = reach(rows)
             rows = rows if far is None else rows[entry <= far]
             if len(rows):
-                with self._open.part(number) as opened:
-                    visit(opened, rows, number)
+                visit(self._open.part(number), rows, number)
 
 
 def _part_counts(near: Callable[[Rows], Iterator[Group]], rows: Rows) -> Rows:
