@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from bvh.distributed.handles import Handle, MappedContent
+from bvh.distributed.handles import Handle, mapped_content
 
 
 def kind_of(handle: Handle) -> str:
     """Return "mapped tree", "mapped scene", "scene", or "bytes" for what is pickled whole."""
     recipe = handle.recipe
-    if isinstance(recipe, MappedContent):
-        return f"mapped {recipe.kind}"
-    return "scene" if callable(recipe) else "bytes"
+    if not callable(recipe):
+        return "bytes"
+    return f"mapped {recipe.args[0]}" if recipe.func is mapped_content else "scene"
+
+
+def checksum_of(handle: Handle) -> str:
+    """Return the checksum of the file of a mapped tree or scene."""
+    checksum: str = handle.recipe.args[2]
+    return checksum
+
+
+def trees_of(handle: Handle) -> list[Handle]:
+    """Return the handles of the trees of a scene in memory."""
+    trees: list[Handle] = handle.recipe.args[1]
+    return trees

@@ -19,7 +19,7 @@ from bvh.distributed import handles
 from bvh.distributed.handles import handle_of
 from bvh.queries import tree_base, tree_queries
 from tests.cases.families import sphere
-from tests.cases.handles import kind_of
+from tests.cases.handles import checksum_of, kind_of, trees_of
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
@@ -31,7 +31,7 @@ RAYS = np.tile([[0.1, 0.2, 3.0]], (40, 1)), np.tile([[0.0, 0.0, -1.0]], (40, 1))
 
 @pytest.fixture(autouse=True)
 def nothing_open() -> None:
-    handles._opened.clear()
+    handles.mapped_content.cache_clear()
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_file_that_is_missing_or_another_one(path: Path) -> None:
     assert kind_of(handle) == "mapped tree"
     bvh.BVH.from_triangles(*sphere(1)).save(path)
     other = handle_of(bvh.load(path, mmap=True))
-    was, now = (each.recipe.checksum for each in (handle, other))
+    was, now = map(checksum_of, (handle, other))
     assert kind_of(other) == "mapped tree" and was != now
     pattern = rf"mapped from .*ball\.bvh with checksum {was}; .*{now}"
     with pytest.raises(ValueError, match=pattern):
@@ -185,7 +185,7 @@ def test_a_scene_of_mapped_trees_and_others(path: Path) -> None:
         )
     handle = handle_of(scene)
     assert kind_of(handle) == "scene"
-    assert [kind_of(tree) for tree in handle.recipe.trees] == ["mapped tree", "bytes"]
+    assert [kind_of(tree) for tree in trees_of(handle)] == ["mapped tree", "bytes"]
     # The tree in memory once, and nothing of the file.
     assert len(pickle.dumps(handle)) < len(pickle.dumps(held)) + 5000
     opened = there(handle)
@@ -194,7 +194,7 @@ def test_a_scene_of_mapped_trees_and_others(path: Path) -> None:
     np.testing.assert_array_equal(found.t, wanted.t)
     np.testing.assert_array_equal(found.instance_id, wanted.instance_id)
     shutil.move(path, path.with_name("away.bvh"))
-    handles._opened.clear()
+    handles.mapped_content.cache_clear()
     with pytest.raises(ValueError, match=r"no such file here: .*ball\.bvh"):
         there(handle).open()
 
