@@ -143,10 +143,8 @@ class ModelScene:
     ) -> tuple[Reals, NDArray[np.int32], Reals]:  # fmt: skip
         """Return t (n,), geoms (n,) and normals (n, 3) of the closest hits of rays (n, 3).
 
-        A miss has -1, -1 and 0; normals are 0 unless `normals`. Rays hit geoms of group k only if
-        item k of `groups` (6,) is not 0, or `groups` is None; static geoms only if `static`; and no
-        geoms of the body with the id `exclude`. `cutoff` is the largest distance if `lengths`, else
-        the largest t.
+        A miss has -1, -1 and 0; normals are 0 unless `normals`. Other arguments are as in
+        `closest_hit`; `cutoff` is the largest distance if `lengths`, else the largest t.
         """
         if self._frames is None:
             raise ValueError("the geoms have no places yet: call follow(data) before rays are cast")
@@ -185,10 +183,9 @@ class ModelScene:
     ) -> None:  # fmt: skip
         """Write the hits of the plane `number` to `t`, `geom` and `normal` where they are nearer.
 
-        Rays from behind miss it. `place` is the plane's position and rotation, whose third column
-        is the normal; `limit` is the largest t of each ray.
+        Rays from behind miss it. `place` is its position and rotation; `limit` the largest t.
         """
-        center, rotation = place
+        center, rotation = place  # The third column is the normal.
         with np.errstate(divide="ignore", invalid="ignore"):
             # How the height above the plane changes with t, and the t at which the height is 0.
             slope = directions @ rotation[:, 2]
@@ -216,15 +213,12 @@ def mj_ray(
     Arrays `geomid` and `normal` get the geom and the normal, unless they are None.
     """
     t = np.empty(1)
-    mj_multiRay(
-        world, pnt, vec, geomgroup, flg_static, bodyexclude, geomid, t, normal, cutoff=np.inf
-    )
+    options = geomgroup, flg_static, bodyexclude
+    mj_multiRay(world, pnt, vec, *options, geomid, t, normal, cutoff=np.inf)
     return float(t[0])
 
 
-def _options(
-    normal: Any = None, nray: int | None = None, cutoff: float = 1e10
-) -> tuple[Any, int | None, float]:
+def _options(normal: Any = None, nray: Any = None, cutoff: float = 1e10) -> tuple[Any, Any, float]:
     """Return the last arguments of `mj_multiRay`, given by position or name, or their defaults."""
     return normal, nray, cutoff
 

@@ -24,7 +24,6 @@ from bvh.compat.open3d_results import (
 )
 from bvh.io.meshes import surface_of
 from bvh.queries.hierarchy import BVH
-from bvh.queries.results import ClosestPoints, Hits
 from bvh.runtime.arguments import face_rows, number_of, one_index, owned, reals, rows, whole_number
 
 __all__ = ["RaycastingScene"]
@@ -145,7 +144,7 @@ class RaycastingScene:
         Normals are unit vectors by the winding.
         """
         given, surface, hits = self._cast(BVH.closest_hit, rays, nthreads)
-        return {"t_hit": given.reals(hits.t)} | _details(surface, hits, given)
+        return {"t_hit": given.reals(hits.t)} | surface.given_details(hits, given)
 
     def test_occlusions(
         self, rays: Given, tnear: float = 0.0, tfar: float = np.inf, nthreads: int = 0
@@ -183,7 +182,7 @@ class RaycastingScene:
         given, surface = InputRows("query_points", query_points, 3, nthreads), self._surface()
         near = surface.tree.closest_point(given.flat, threads=given.threads)
         points = narrowed(near.position, given.dtype)
-        return {"points": given.shaped(points)} | _details(surface, near, given)
+        return {"points": given.shaped(points)} | surface.given_details(near, given)
 
     def compute_distance(self, query_points: Given, nthreads: int = 0) -> Any:
         """Return the distance of each point, as in Open3D.
@@ -255,10 +254,7 @@ class RaycastingScene:
         self, query: Callable[..., Found], rays: Given, nthreads: int, *limits: float,
         **options: Any,
     ) -> tuple[InputRows, CastSurface, Found]:  # fmt: skip
-        """Return the checked rays, the triangles, and the answer of a method of BVH for the rays.
-
-        `limits` are t_min and t_max, and `options` other arguments of the method.
-        """
+        """Return the checked rays, the triangles, and the answer of a method of BVH for rays."""
         given, surface = InputRows("rays", rays, 6, nthreads), self._surface()
         o, d = given.origins_and_directions()
         return given, surface, query(surface.tree, o, d, *limits, threads=given.threads, **options)
@@ -274,18 +270,10 @@ class RaycastingScene:
         return given.reals(query(self.tree, given.flat, threads=given.threads))
 
 
-def _details(surface: CastSurface, result: Hits | ClosestPoints, given: InputRows) -> Arrays:
-    """Return `CastSurface.details` of hits or closest points in the shape of the input."""
-    return {name: given.shaped(array) for name, array in surface.details(result, given).items()}
-
-
 def _rays_of_matrices(
     intrinsic_matrix: Given, extrinsic_matrix: Given, width_px: int, height_px: int
 ) -> NDArray[np.float64]:
-    """Return the rays (height_px, width_px, 6) of the camera that two matrices describe.
-
-    The matrices map from the camera to pixels (3, 3), and from the world to the camera (4, 4).
-    """
+    """Return rays (height_px, width_px, 6), by matrices to pixels (3, 3) and the camera (4, 4)."""
     intrinsic = _array("intrinsic_matrix", intrinsic_matrix, (3, 3))
     extrinsic = _array("extrinsic_matrix", extrinsic_matrix, (4, 4))
     try:
@@ -307,10 +295,7 @@ def _rays_of_matrices(
 def _rays_of_view(
     fov_deg: float, center: Given, eye: Given, up: Given, width_px: int, height_px: int
 ) -> NDArray[np.float64]:
-    """Return the rays (height_px, width_px, 6) of a camera at `eye` that looks at `center`.
-
-    `fov_deg` is the angle across the width; `up` is any direction that is up in the view.
-    """
+    """Return rays (height_px, width_px, 6) from `eye`; `fov_deg` is the angle across the width."""
     target, position = _array("center", center, (3,)), _array("eye", eye, (3,))
     upward = _array("up", up, (3,))
     angle = reals("fov_deg", fov_deg)

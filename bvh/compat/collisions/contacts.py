@@ -121,11 +121,8 @@ class DistanceData(FacePair):
 
 def common_points(first: Reals, second: Reals) -> Reals:
     """Return the middle (m, 3) of the intersection of each pair of touching triangles (m, 3, 3)."""
-    out = np.empty((len(first), 3))
-    for begin in range(0, len(first), CHUNK):
-        rows = slice(begin, begin + CHUNK)
-        out[rows] = _common(first[rows], second[rows])
-    return out
+    chunks = (slice(begin, begin + CHUNK) for begin in range(0, len(first), CHUNK))
+    return np.concatenate([np.empty((0, 3)), *(_common(first[r], second[r]) for r in chunks)])
 
 
 def crossed(first: Reals, second: Reals) -> tuple[Reals, NDArray[np.bool_]]:
@@ -193,9 +190,9 @@ def contact_places(
 ) -> tuple[Reals, Reals, Reals, NDArray[np.bool_]]:
     """Return points (m, 3), normals (m, 3), depths (m,) and has_round (m,) of touching primitives.
 
-    The first of each pair belongs to a leaf of the scene of `view`, the second to one of `content`.
-    A point is in the middle of the contact; a normal is the first's, of length 1. Depths are NaN
-    where one is a face; has_round is True where one is a sphere or a capsule.
+    The first of each pair is in the scene of `view`, the second in that of `content`. A point is in
+    the middle of the contact; a normal is the first's. Depths are NaN where one is a face;
+    has_round is True where one is a sphere or a capsule.
     """
     first, second = pairs.leaf.T
     has_round = view.round_trees[view.tree_of[first]]
@@ -214,9 +211,9 @@ def contact_places(
 
 
 def _corners(view: SceneView, pairs: ScenePairs, side: int) -> Reals:
-    """Return the corners (m, 3, 3), in the world, of one face of each of the `pairs`.
+    """Return the corners (m, 3, 3), in the world, of the first or second face of each of `pairs`.
 
-    On `side` 0 of a pair is its first face, on 1 its second; `view` is that of this side's scene.
+    `side` is 0 or 1, and `view` that of its scene.
     """
     leaf, prim = pairs.leaf[:, side], pairs.prim_id[:, side]
     corners = np.empty((len(leaf), 3, 3))
@@ -231,10 +228,10 @@ def _corners(view: SceneView, pairs: ScenePairs, side: int) -> Reals:
 def _round_places(
     view: SceneView, content: SceneView, pairs: ScenePairs
 ) -> tuple[Reals, Reals, Reals]:
-    """Return points (m, 3), normals (m, 3) and depths (m,) of touching pairs with a round shape.
+    """Return the points, normals and depths of `contact_places` for pairs with a round shape.
 
-    Normals are those of the first of each pair; the normal of a shape points to the second. Depths
-    are the sum of the radii less the distance of the axes; NaN if one of a pair is a face.
+    The normal of a shape points to the second of the pair. Depths are the sum of the radii less the
+    distance of the axes.
     """
     rounds = RoundInstances(view, content)
     points, normals = np.empty((2, len(pairs), 3))
@@ -267,9 +264,8 @@ def depth_in_mesh(
 ) -> float:
     """Return the depth, in the closed mesh of `tree`, of the deepest of the `shapes` with `prims`.
 
-    The depth is a shape's radius less the least signed distance of its axis from the mesh; negative
-    if it is outside. That of a capsule may be too small by 2**-13 of its axis's length. `prims` are
-    ids; the mesh is moved by `transform` and the shapes by `placed`, both (4, 4).
+    It is negative for a shape outside (see `ContactData.depth`). The mesh is moved by `transform`
+    and the shapes by `placed`, both (4, 4).
     """
     must_bound_a_solid("depth", "the mesh", tree)
     solid = Scene()
@@ -291,10 +287,9 @@ def depth_of_meshes(placed: Iterable[tuple[BVH, Reals]]) -> float:
 
 
 def point_inside(solid: Instance, other: Instance, connected: bool) -> Reals | None:
-    """Return a point, in the world, of the instance `other` that is inside the instance `solid`.
+    """Return a point, in the world, of `other` inside `solid`; None if there is none.
 
-    The result is None if `other` is outside. Their surfaces do not touch, so one vertex decides if
-    the mesh of `other` is `connected`.
+    Their surfaces do not touch, so one vertex decides if the mesh of `other` is `connected`.
     """
     if other.child.kind in ROUND:
         # The lowest point of each shape (see ROUND).
@@ -320,7 +315,6 @@ def _least_distance(solid: Scene, p: Reals, q: Reals) -> float:
     length, step = float(np.linalg.norm(q - p)), 1.0 / PARTS
 
     def distances(at: Reals) -> Reals:
-        """Return the signed distances of the points p + at (q - p)."""
         return np.asarray(solid.signed_distance(p + at[:, None] * (q - p)))
 
     if length == 0.0:

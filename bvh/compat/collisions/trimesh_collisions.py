@@ -202,10 +202,7 @@ class CollisionManager:
         return result
 
     def _views(self, other: CollisionManager) -> tuple[SceneView, SceneView]:
-        """Return the `SceneView` of this manager's scene and that of the other's.
-
-        Both are one object if `other` is this manager: searches then take each pair once.
-        """
+        """Return the views of both scenes; one object for one manager, to take each pair once."""
         view = self._scene.view()
         return view, view if other is self else other._scene.view()
 
@@ -218,8 +215,8 @@ class CollisionManager:
     ) -> tuple[bool, set[Names], list[ContactData]]:
         """Return whether meshes collide with those of `other`, the names of pairs, and contacts.
 
-        If `other` is this manager, its meshes are compared with each other. All pairs are returned
-        if `named` or `detailed`, with contacts if `detailed`; else the search ends at the first.
+        `other` may be this manager. Contacts are returned if `detailed`; unless that or `named`,
+        the search ends at the first pair.
         """
         (view, content), threads = self._views(other), thread_count(None)
         any_one = not (named or detailed)
@@ -239,7 +236,7 @@ class CollisionManager:
         (view, content), threads = self._views(other), thread_count(None)
 
         def compared(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.bool_]:
-            """Return which pairs of leaves to compare: in one manager, each two leaves once."""
+            # In one manager, each two leaves once.
             return first < second if content is view else np.ones(len(first), np.bool_)
 
         transform, progress, itself = None, None, False  # if True, shared edges do not count
@@ -266,31 +263,25 @@ class CollisionManager:
         `first` and `second` are ids here and in `other`. With spheres or capsules, `prims` has the
         ids of a shape and a face: only that shape counts. The depth is `known_depth` unless NaN.
         """
+        if not np.isnan(known_depth):
+            return lambda: known_depth
         instances = self._scene[first], other._scene[second]
         placed = [(instance.child, np.array(instance.transform)) for instance in instances]
         is_round = [tree.kind in ROUND for tree, _ in placed]
-
-        @cache
-        def depth() -> float:
-            """Measure the depth at the first call."""
-            if not np.isnan(known_depth):
-                return known_depth
-            if not any(is_round):
-                return depth_of_meshes(placed)
-            k = is_round.index(True)
-            chosen = range(len(placed[k][0])) if prims is None else [prims[k]]
-            return depth_in_mesh(*placed[1 - k], *placed[k], chosen)
-
-        return depth
+        if not any(is_round):
+            return cache(lambda: depth_of_meshes(placed))
+        k = is_round.index(True)
+        chosen = range(len(placed[k][0])) if prims is None else [prims[k]]
+        return cache(lambda: depth_in_mesh(*placed[1 - k], *placed[k], chosen))
 
     def _inside(
         self, other: CollisionManager, touching: NDArray[np.int32], any_one: bool,
         ignored: NDArray[np.int64] = NO_PAIRS,
     ) -> list[Inside]:  # fmt: skip
-        """Return (id, id in `other`, inner point) for pairs of a mesh and a solid one around it.
+        """Return pairs of a mesh and a solid one around it; only the first if `any_one`.
 
-        If `any_one`, the first is enough. Left out are pairs of ids in `touching` (n, 2), and those
-        in `ignored`, one number each: the first id times 2**32, plus the second.
+        Left out are pairs of ids in `touching` (n, 2), and those in `ignored`, one number each: the
+        first id times 2**32, plus the second.
         """
         if not (self._solid or other._solid):
             return []
@@ -299,13 +290,10 @@ class CollisionManager:
         pairs = candidates(view, content, ignored, reach=0.0, threads=thread_count(None)).owners
         left_out, result = set(map(tuple, touching.tolist())), list[Inside]()
         for first, second in np.unique(pairs, axis=0).tolist():
-            if (first, second) in left_out:
+            if (first, second) in left_out or (any_one and result):
                 continue
-            point = self._inner_point(other, first, second)
-            if point is not None:
+            if (point := self._inner_point(other, first, second)) is not None:
                 result.append((first, second, point))
-                if any_one:
-                    break
         return result
 
     def _inner_point(self, other: CollisionManager, first: int, second: int) -> Reals | None:
@@ -324,8 +312,8 @@ class CollisionManager:
     ) -> tuple[float, Names, DistanceData | None]:
         """Return the distance of the nearest meshes of both managers, their names, and its data.
 
-        The mesh with the id `excluded` is not compared with the only mesh of the other manager,
-        which is a copy of it. Without a pair the result is inf, (None, None) and None.
+        The mesh with the id `excluded` is not compared with its copy, the only one in `other`.
+        Without a pair the result is inf, (None, None) and None.
         """
         view, content = self._views(other)
         # A pair to ignore is the first id times 2**32, plus the second, which is 0 here.
