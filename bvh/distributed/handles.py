@@ -47,10 +47,10 @@ class Handle:
         self, token: object, content: Any = None, recipe: Any = None,
         here: Callable[[], Any] | None = None,
     ) -> None:  # fmt: skip
-        """Store Dask's token of the content, and the content or, until `open`, how to make it.
+        """Store Dask's token, and the content or, until `open`, the `recipe` that makes it.
 
-        `recipe` makes it in other processes: a function without arguments, or bytes to unpickle;
-        None stands for the pickle of `content`. `here`, if given, makes it in this process.
+        A recipe is a function without arguments, or bytes to unpickle, by default the pickle of
+        `content`; `here`, if given, makes the content in this process.
         """
         self._token, self._content, self.recipe, self._here = token, content, recipe, here
 
@@ -77,11 +77,7 @@ class Handle:
 
 @cache
 def mapped_content(kind: str, path: str, checksum: str, offset: int) -> BVH | Scene:
-    """Return the tree or scene, by `kind`, of a file of this `checksum`, which is mapped once.
-
-    It begins at `offset`, above 0 for a tree in the file of a scene. Raises a ValueError if the
-    file is missing, or differs.
-    """
+    """Return the tree or scene at `offset` of a file; a ValueError if it is missing or differs."""
     origin = f"the {kind} is mapped from {path} with checksum {checksum}"
     if not os.path.isfile(path):
         raise ValueError(f"no such file here: {origin}")

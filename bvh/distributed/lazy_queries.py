@@ -139,10 +139,7 @@ def lazy_result(target: Searchable, verb: Verb, arrays: LazyColumns, options: Op
 def _columns(
     keys: list[Delayed], verb: Verb, arrays: LazyColumns, options: Options, kinds: Kinds
 ) -> LazyColumns:
-    """Return the columns `kinds` of a result by name, merged if there are several `keys`.
-
-    `keys` are the handles of the targets in the graph: a tree, a scene, or groups of parts.
-    """
+    """Return the columns `kinds` of a result, merged from the targets with handles `keys`."""
     results = [chunk_results(key, verb, arrays, options, kinds) for key in keys]
     rank = results[0].ndim
     task = partial(_merged, how=verb.merge, names=list(kinds), rank=rank)
@@ -153,10 +150,7 @@ def _columns(
 
 
 def _inside_or_signed(parts: Parts, verb: Verb, arrays: LazyColumns, options: Options) -> Array:
-    """Return the lazy result of `contains` or `signed_distance`, as `verb` says, for all parts.
-
-    Points are inside by parity of crossings or, with the method "winding", by winding numbers.
-    """
+    """Return the lazy result of `contains` or `signed_distance`, as `verb` says, for all parts."""
     import dask.array as da
 
     rest = {name: given for name, given in options.items() if name != "method"}
@@ -179,10 +173,7 @@ def _inside_or_signed(parts: Parts, verb: Verb, arrays: LazyColumns, options: Op
 def _merged(
     *results: tuple[Column, ...], how: Merge | None, names: list[str], rank: int
 ) -> tuple[Column, ...]:
-    """Return the result for a chunk of queries, merged as `how` says from groups of parts.
-
-    A result is the tuple of the columns `names`, whose first `rank` axes are those of the queries.
-    """
+    """Return the columns `names` of a chunk's result, merged as `how` says from groups of parts."""
     # `merge` takes columns with one axis of queries, and writes to those of the first group.
     assert how is not None
     first, *others = (

@@ -162,10 +162,7 @@ def read_index(place: str) -> Index:
 
 
 def _index_of(content: dict[str, Any]) -> Index:
-    """Return the index in `content`, read from JSON, after checks.
-
-    Raises a ValueError, or an error that missing keys and wrong types cause, if it is not valid.
-    """
+    """Return the index in `content`, read from JSON; raise a ValueError or one of _DAMAGE."""
     if content["format"] != FORMAT or type(content["version"]) is not int:
         raise ValueError("is not an index of parts")
     if (version := content["version"]) > VERSION:
@@ -229,11 +226,7 @@ def checked_files(folder: Path, index: Index, number: int) -> tuple[Path, Path]:
 
 
 def check_file(path: Path, part: PartRecord, label: str) -> None:
-    """Raise a ValueError unless the file at `path` has the size that the record of a part says.
-
-    The file of a tree must also have its header: the checksum, box and count. `label` begins
-    messages.
-    """
+    """Raise a ValueError, after `label`, unless a file has its size, and that of a tree its header."""
     is_tree = path.suffix == ".bvh"
     size = part.tree_bytes if is_tree else part.ids_bytes
     if not path.is_file():
@@ -273,10 +266,7 @@ class NewPartFolder:
         self.scratch = path / SCRATCH
 
     def add(self, number: int, tree: BVH, ids: NDArray[np.int64]) -> PartRecord:
-        """Write the files of part `number`; return its record in the index.
-
-        `ids` are the ids in the mesh of the triangles of `tree`.
-        """
+        """Write the files of part `number`, a tree and ids of its triangles; return its record."""
         tree_path, ids_path = (self.path / name for name in file_names(number))
         size, contents = file_size_and_pieces(tree, threads=1)
         pieces, stream = list(contents), io.BytesIO()
@@ -326,10 +316,7 @@ class NewPartFolder:
 
 @contextlib.contextmanager
 def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewPartFolder]:
-    """Return a context with a new folder for parts, whose files are removed after an exception.
-
-    For a URL, parts are written to a temporary folder, and copied by `publish`.
-    """
+    """Return a context with a new folder for parts, whose files are removed after an exception."""
     place = os.fspath(folder)
     if is_url(place):
         files, root = file_system(place)

@@ -49,10 +49,7 @@ class OpenPart(NamedTuple):
 
     @property
     def is_intact(self) -> bool:
-        """Whether no mapped file was changed in place: reading one that was cut off may crash.
-
-        A file that was removed, or replaced by one of another inode, stays mapped as it was.
-        """
+        """Whether no mapped file was changed in place: reading one that was cut off may crash."""
         for path, state in self.files.items():
             with contextlib.suppress(OSError):
                 now = _state(path)
@@ -66,18 +63,12 @@ class OpenParts:
     """Parts of a folder or URL, opened when needed; those used last stay open."""
 
     def __init__(self, place: str, index: Index, memory: int) -> None:
-        """Begin without open parts of `place`, a folder or URL with this index.
-
-        Open parts stay open as long as their trees have at most `memory` bytes together.
-        """
+        """Begin without open parts of `place`; their trees may have `memory` bytes together."""
         self._place, self._index, self._memory = place, index, memory
         self._open: OrderedDict[int, OpenPart] = OrderedDict()
 
     def part(self, number: int) -> OpenPart:
-        """Return part `number`, which stays open while it is referenced.
-
-        The parts used longest ago are closed if they do not fit into the memory with it.
-        """
+        """Return part `number`; those used longest ago are closed if they do not fit beside it."""
         with _guard.lock:
             part = self._open.pop(number, None)
             records = self._index.parts
@@ -94,9 +85,8 @@ class OpenParts:
     ) -> Iterator[tuple[Triangles, None, NDArray[np.int64], NDArray[np.int64]]]:
         """Yield (triangles, None, hits, faces) for each part that some of the hits `rows` are in.
 
-        As a source of positions and normals (see `locations`). `parts[0]` has the part of each hit,
-        `ids` the face in the mesh; `hits` are those of `rows` in the part, `faces` the rows of its
-        triangles that they are on. None stands for a transform, which parts do not have.
+        Read by `locations`. `parts[0]` has the part of each hit, and `ids` the face in the mesh;
+        None stands for a transform, which parts do not have.
         """
         number = parts[0].reshape(-1)[rows]
         for k in np.unique(number).tolist():
@@ -153,10 +143,7 @@ class OpenParts:
         return paths
 
     def _mapped(self, number: int, tree_path: Path, ids_path: Path) -> OpenPart:
-        """Return part `number`, mapped from two local files of checked sizes and headers.
-
-        The content of the files is checked unless they have passed before, in the same state.
-        """
+        """Return part `number`, mapped from files that are checked unless they were before."""
         record, count = self._index.parts[number], self._index.triangles
         label = f"{self._place}: part {number}"
         tree_name, ids_name = file_names(number)
@@ -185,7 +172,7 @@ _all: weakref.WeakValueDictionary[tuple[str, str, int], OpenParts] = weakref.Wea
 
 
 def open_parts(place: str, index: Index, memory: int) -> OpenParts:
-    """Return the open parts of a folder or URL, which all its `Parts` in this process share.
+    """Return the open parts that all `Parts` of a folder or URL in this process share.
 
     So all tasks that query groups of parts map no more than `memory` bytes together, and the part
     that each thread is querying.

@@ -89,11 +89,10 @@ class PartRays(NamedTuple):
         self, query: Callable[..., Any], search: Callable[..., Any], batch: RayBatch,
         options: RayOptions, *rest: Any,
     ) -> Any:  # fmt: skip
-        """Return the result of a query, merged from all parts that may change it.
+        """Return the result of `query`, a method of `BVH`, merged from parts that may change it.
 
-        `query` is the method of `BVH`. ``search(part, rays, options, *rest)`` is the method of
-        `RaySearch` that answers it for a part; if it lists hits, the last of `rest` is the largest
-        number of hits of a ray, or None.
+        ``search(part, rays, options, *rest)`` is the method of `RaySearch` that answers it for a
+        part; if it lists hits, `rest` ends with the largest number of hits of a ray, or None.
         """
         verb, part_options = declared(query), options._replace(progress=None)
         extra, lists = PART if verb.record else {}, None
@@ -122,10 +121,7 @@ class PartRays(NamedTuple):
         return self.located(verb.record, columns, flat=lists is not None)
 
     def located(self, record: type[Any], columns: Columns, flat: bool = False) -> Any:
-        """Return the `record` of `columns`, with the source of its positions and normals.
-
-        The column "part" has the part of each; it is `flat` in lists of hits.
-        """
+        """Return the `record` of `columns`, with the source of its positions and normals."""
         part_of = np.asarray(columns.pop("part"), np.int32)
         result = record(**columns)
         # The parts, no count of moves, and the part of each hit, in a row for each unless `flat`.
@@ -134,11 +130,7 @@ class PartRays(NamedTuple):
 
 
 class PartPoints(NamedTuple):
-    """Target of points (see `PointTarget`): the faces of all parts that count for `mask`, an int32.
-
-    `rays` is the target of rays, `bounds` (2, 3) the box of all parts, and `query` the name of the
-    query that is answered.
-    """
+    """Target of points of the faces that count for `mask`; `bounds` is the box of all parts."""
 
     rays: PartRays
     bounds: Floats
@@ -260,11 +252,7 @@ class PartPoints(NamedTuple):
         search: Callable[[OpenPart, PointBatch, int], Columns], progress: Progress | None,
         count: int | None = None,
     ) -> None:  # fmt: skip
-        """Merge into `answers` the answers of the parts that may change them, near to far.
-
-        ``search(part, points, number of the part)`` returns the answers of a part; `count` is the
-        number of closest points that each point asks for, None for one.
-        """
+        """Merge the answers of ``search(part, points, number)`` of parts that may change them."""
 
         def visit(part: OpenPart, rows: Rows, number: int) -> None:
             """Merge the answers of a part to the points `rows`."""
@@ -282,10 +270,7 @@ class PartPoints(NamedTuple):
 
 
 class PartRegions(NamedTuple):
-    """Target of regions: the faces of all parts that count for `mask`, an int32.
-
-    `bounds` (2, 3) is the box of all parts, and `query` the name of the query.
-    """
+    """Target of regions of the faces that count for `mask`; `bounds` is the box of all parts."""
 
     visits: PartVisits
     bounds: Floats

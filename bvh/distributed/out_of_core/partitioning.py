@@ -143,8 +143,7 @@ def _read(
 ) -> tuple[list[Source], bool]:
     """Write all triangles to the file `spill`; return the sources, and whether any has groups.
 
-    Groups are `given`, or None for those of trees among the sources. `box` (2, 3) is extended to
-    contain all centroids.
+    Groups are `given`, or those of trees. `box` (2, 3) is extended to contain all centroids.
     """
     names, firsts, count, grouped = list[str](), list[int](), 0, given is not None
     with open(spill, "xb") as file:
@@ -184,8 +183,7 @@ def _split(
 ) -> Iterator[Path]:
     """Distribute the triangles of a file to files of at most `largest`, and yield their paths.
 
-    `box` is that of the centroids, computed first if it is None; `depth` counts divisions. Files
-    that are not yielded are removed.
+    `box` is that of the centroids, if known; `depth` counts divisions. Other files are removed.
     """
     count = spill.stat().st_size // TRIANGLE.itemsize
     if count <= largest:
@@ -239,10 +237,7 @@ def _build(
     piece: Path, target: NewPartFolder, number: int, quality: Quality, threads: int | None,
     grouped: bool,
 ) -> PartRecord:  # fmt: skip
-    """Build the tree of the triangles in the file `piece`; write and return part `number`.
-
-    `grouped` says whether the part stores group bits.
-    """
+    """Build the tree of the triangles in a file, with groups if `grouped`; write part `number`."""
     rows = np.fromfile(piece, TRIANGLE)
     piece.unlink()
     ids, points = rows["id"].copy(), rows["corners"].reshape(-1, 3)
