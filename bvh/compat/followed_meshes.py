@@ -17,10 +17,7 @@ WEIGHTS = np.random.default_rng(0).integers(0, 2**63, 4096, dtype=np.uint64) * 2
 
 
 class FollowedDataSet:
-    """A tree over the surface of a data set of VTK or PyVista, which may change.
-
-    It is built on first use, refitted where only vertices moved, else built again.
-    """
+    """A tree over the surface of a data set, refitted where only points moved, else built again."""
 
     def __init__(self) -> None:
         self._state: tuple[tuple[Any, Any], BVH] | None = None
@@ -56,10 +53,7 @@ def wrapped(data: Any) -> Any:
 
 
 def crossings(tree: BVH, start: Any, end: Any) -> tuple[AllHits, NDArray[np.int64]]:
-    """Return the hits of the segment from start to end, sorted by t, and the cell (n,) of each.
-
-    A crossing at an edge or vertex that faces share is one hit; t is 0 at the start, 1 at the end.
-    """
+    """Return the hits of the segment from start to end, sorted by t, and the cell (n,) of each."""
     begin = np.asarray(start, np.float64)
     hits = tree.all_hits(begin, np.asarray(end, np.float64) - begin, t_max=1.0, edges="once")
     return hits, np.asarray(tree.face_of(hits.prim_id), np.int64)

@@ -141,10 +141,9 @@ class ModelScene:
         self, origins: Reals, directions: Reals, groups: Any, static: Any, exclude: int,
         cutoff: float, normals: bool, lengths: bool = True,
     ) -> tuple[Reals, NDArray[np.int32], Reals]:  # fmt: skip
-        """Return t (n,), geoms (n,) and normals (n, 3) of the closest hits of rays (n, 3).
+        """Return t (n,), geoms (n,) and normals (n, 3) of hits; -1, -1 and 0 for a miss.
 
-        A miss has -1, -1 and 0; normals are 0 unless `normals`. Other arguments are as in
-        `closest_hit`; `cutoff` is the largest distance if `lengths`, else the largest t.
+        As in `closest_hit`; `cutoff` is the largest distance if `lengths`, else the largest t.
         """
         if self._frames is None:
             raise ValueError("the geoms have no places yet: call follow(data) before rays are cast")
@@ -181,10 +180,7 @@ class ModelScene:
         self, number: int, place: tuple[Reals, Reals], origins: Reals, directions: Reals,
         limit: Reals, t: Reals, geom: NDArray[np.int32], normal: Reals,
     ) -> None:  # fmt: skip
-        """Write the hits of the plane `number` to `t`, `geom` and `normal` where they are nearer.
-
-        Rays from behind miss it. `place` is its position and rotation; `limit` the largest t.
-        """
+        """Write the hits of the plane `number`, from its front, where they are nearer."""
         center, rotation = place  # The third column is the normal.
         with np.errstate(divide="ignore", invalid="ignore"):
             # How the height above the plane changes with t, and the t at which the height is 0.

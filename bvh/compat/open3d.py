@@ -185,10 +185,7 @@ class RaycastingScene:
         return {"points": given.shaped(points)} | surface.given_details(near, given)
 
     def compute_distance(self, query_points: Given, nthreads: int = 0) -> Any:
-        """Return the distance of each point, as in Open3D.
-
-        It is inf if the scene is empty or the point is not finite.
-        """
+        """Return the distance of each point, as in Open3D; inf if it or the scene has no points."""
         return self._measure(BVH.distance, query_points, nthreads)
 
     def compute_signed_distance(

@@ -49,10 +49,9 @@ Answer = NumpyTensor | Any
 
 
 class InputRows:
-    """Rays or points, the argument `name`, as rows of `width` numbers, float32 or else float64.
+    """Rays or points, the argument `name`, as rows `flat`, (n, width), float32 or else float64.
 
-    `flat` (n, width) are the checked rows of `value`, `shape` its leading shape, and `threads` the
-    number of threads to use. Results get this shape, and are Tensors if `value` is one.
+    `shape` is the leading shape of `value`, which results get; they are Tensors if `value` is one.
     """
 
     def __init__(self, name: str, value: Given, width: int, nthreads: int) -> None:

@@ -92,10 +92,7 @@ class Accessor:
 
     @staticmethod
     def _written(points: Any, name: str, query: Any, options: dict[str, Any]) -> Any:
-        """Return the answer of `query`, called with `options`, for an array of points.
-
-        If `points` is a data set, store the answer as its point data `name`; return the data set.
-        """
+        """Return the answer of `query` for points; a data set gets it as point data `name`."""
         if not isinstance(points, pv.DataSet):
             return query(points, **options)
         points.point_data[name] = query(np.asarray(points.points, np.float64), **options)

@@ -127,10 +127,7 @@ class RayMeshIntersector:
     def _cast(
         self, origins: ArrayLike, directions: ArrayLike, alone: bool = False
     ) -> tuple[BVH, Floats, Floats]:
-        """Return the tree and the checked rays: origins and directions (n, 3).
-
-        If `alone`, those of a single ray are (3,), which is faster than a batch of one.
-        """
+        """Return the tree and checked rays (n, 3); (3,), which is faster, for one if `alone`."""
         o, d = rows("ray_origins", origins), rows("ray_directions", directions)
         if o.shape != d.shape:
             raise ValueError(

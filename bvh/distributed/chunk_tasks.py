@@ -236,7 +236,7 @@ def delayed_target(target: Searchable) -> Delayed:
 
 
 def as_dask(name: str, value: object, shape: Shape) -> Array:
-    """Return the argument `name`, of `shape` for one query, as an array with the last axes whole."""
+    """Return the argument `name`, of `shape` for one query, as an array with whole last axes."""
     import dask.array as da
 
     array = value if isinstance(value, da.Array) else da.from_array(np.asarray(value), chunks=-1)

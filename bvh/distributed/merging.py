@@ -67,7 +67,7 @@ def _merge_least(answers: Columns, other: Columns, chosen: Rows | slice) -> None
 
 
 def _merge_first_few(answers: Columns, other: Columns, chosen: Rows | slice) -> None:
-    """Keep the first k by (t or distance, id) of rows `chosen`, (n, k) or (n, k, 3), and `other`."""
+    """Keep the first k by (t or distance, id) of `other` and rows `chosen`, (n, k) or (n, k, 3)."""
     both = {
         name: np.concatenate([column[chosen], other[name]], 1) for name, column in answers.items()
     }

@@ -226,7 +226,7 @@ def checked_files(folder: Path, index: Index, number: int) -> tuple[Path, Path]:
 
 
 def check_file(path: Path, part: PartRecord, label: str) -> None:
-    """Raise a ValueError, after `label`, unless a file has its size, and that of a tree its header."""
+    """Raise a ValueError, after `label`, unless a file has its size, and a tree its header."""
     is_tree = path.suffix == ".bvh"
     size = part.tree_bytes if is_tree else part.ids_bytes
     if not path.is_file():

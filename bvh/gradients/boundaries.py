@@ -16,11 +16,10 @@ from bvh.gradients.formulas import cross, dot, largest, times
 
 
 def _slopes(lib, points, ends, numbers):
-    """Return the derivatives of winding numbers (...,) by the `ends` of open edges (k, 2, 3).
+    """Return the derivatives of winding numbers by the first and second `ends` of open edges.
 
-    They are two arrays (..., k, 3), for the first and for the second ends, and 0 where there is no
-    derivative: for a point on an edge, and where the winding `numbers` of `points` (..., 3) are not
-    finite. `lib` is an `ArrayLibrary`.
+    They are (..., k, 3), for `ends` (k, 2, 3), and 0 for a point on an edge, and where the winding
+    `numbers` of `points` (..., 3) are not finite.
     """
     xp = lib.xp
     seen = xp.isfinite(numbers)[..., None, None]
@@ -51,10 +50,7 @@ def _slopes(lib, points, ends, numbers):
 
 
 def pull_winding(lib, points, ends, numbers, gradients):
-    """Return gradients of points, (..., 3), and of `ends` of edges, (k, 2, 3).
-
-    `gradients`, (...,), are those of the winding `numbers`; `lib` is an `ArrayLibrary`.
-    """
+    """Return gradients of points (..., 3) and `ends` of edges (k, 2, 3) from those of `numbers`."""
     # A move of the point is the opposite move of both ends of all edges.
     first, last = _slopes(lib, points, ends, numbers)
     by_points = -times(gradients, (first + last).sum(-2))
@@ -64,11 +60,7 @@ def pull_winding(lib, points, ends, numbers, gradients):
 
 
 def push_winding(lib, points, ends, numbers, moved_points, moved_ends):
-    """Return tangents of the winding `numbers`, (...,).
-
-    `moved_points` and `moved_ends` are the tangents of `points`, (..., 3), and of the `ends` of
-    edges, (k, 2, 3); `lib` is an `ArrayLibrary`.
-    """
+    """Return tangents of winding `numbers` (...,) from those of `points` (..., 3) and `ends`."""
     first, last = _slopes(lib, points, ends, numbers)
     moves = moved_points[..., None, :]
     change = dot(first, moved_ends[:, 0] - moves) + dot(last, moved_ends[:, 1] - moves)

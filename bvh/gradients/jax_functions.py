@@ -60,8 +60,7 @@ PUSHES = {
 def differentiable(rule, *given):
     """Return t or distance, u, v and position as given; their derivatives are those of `rule`.
 
-    `given` has the arguments that they depend on (origins, directions and corners, or points and
-    corners), then these four results and the mask `hit`.
+    `given` has the arguments that they depend on, then these four results and the mask `hit`.
     """
     return given[-5:-1]
 
@@ -128,10 +127,7 @@ RuntimeError
         return jax.pure_callback(find, jax.ShapeDtypeStruct(find().shape, np.float64))
 
     def search(self, search, arguments, shape):
-        """Return the results of a search, without derivatives; under `vmap` by one call for all.
-
-        `arguments` are vertices or None, then those of the query, whose common shape is `shape`.
-        """
+        """Return the results of a search, of leading `shape`; under `vmap` by one call for all."""
         # Shape of a row by its size in `types`.
         tails = {0: (), 3: (3,), 9: (3, 3)}
         types = [jax.ShapeDtypeStruct(shape + tails[n], dtype) for n, dtype in search.types()]

@@ -82,10 +82,7 @@ class TreeSearch:
         return (*columns, corners if self.moving else points[corners])
 
     def _search(self, tree: BVH, *arguments: Any) -> Arrays:
-        """Return the columns that `__call__` lists; `arguments` are those of the query.
-
-        Signed distances are those of `closest_point`, negative for points inside.
-        """
+        """Return the columns that `__call__` lists; `arguments` are those of the query."""
         # Queries on devices have fewer options, and none that are None.
         options = {k: v for k, v in self.options.items() if v is not None}
         if self.query == "closest_hit":
@@ -147,10 +144,7 @@ def boundary_edges(tree: BVH, mask: int | None) -> NDArray[np.float64]:
 
 
 def boundary_ids(tree: BVH, mask: int | None) -> NDArray[np.int64]:
-    """Return the directed open edges of the faces that a mask selects, by vertex indices, (n, 2).
-
-    Unlike in `boundary_edges`, vertices at the same position are not merged.
-    """
+    """Return the open edges as in `boundary_edges`, by vertex indices (n, 2), which are not merged."""
     return free_edges_for(tree, one_mask(mask))
 
 

@@ -83,10 +83,7 @@ class Searching(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, search, *tensors):
-        """Search once for a batch, whose axis comes first; return (results, 0), that axis.
-
-        `in_dims` are the batch axes of the arguments, None for those without; `info` is unused.
-        """
+        """Search once for a batch, whose axis, `in_dims` of arguments, comes first: (results, 0)."""
         batch = [
             None if x is None else x.unsqueeze(0) if dim is None else x.movedim(dim, 0)
             for x, dim in zip(tensors, in_dims[1:], strict=True)
@@ -95,10 +92,7 @@ class Searching(torch.autograd.Function):
 
 
 class Differentiable(torch.autograd.Function):
-    """Results with derivatives: apply(rule, *moving, t or distance, u, v, position, hit).
-
-    See `DifferentiableQueries.differentiable`.
-    """
+    """Results with derivatives (see `DifferentiableQueries.differentiable`)."""
 
     generate_vmap_rule = True
 

@@ -126,10 +126,7 @@ def common_points(first: Reals, second: Reals) -> Reals:
 
 
 def crossed(first: Reals, second: Reals) -> tuple[Reals, NDArray[np.bool_]]:
-    """Return the `common_points` (m, 3) of pairs of triangles, and which of them are on both, (m,).
-
-    A point that is off a triangle by more than CROSSING of the coordinates is not on it.
-    """
+    """Return the `common_points` (m, 3) of pairs of triangles, and which are on both, (m,)."""
     points = common_points(first, second)
     around = first - points[:, None], second - points[:, None]
     size = sum(np.abs(triangles).max(axis=(1, 2)) for triangles in around)
@@ -144,8 +141,8 @@ def crossed(first: Reals, second: Reals) -> tuple[Reals, NDArray[np.bool_]]:
 def _common(a: Reals, b: Reals) -> Reals:
     """Return the middle (m, 3) of the intersection of touching triangles a and b, (m, 3, 3) each.
 
-    Corners of the intersection are corners of a triangle, crossings of an edge and the other plane,
-    or crossings of two edges. Of all these points, those nearest to both triangles are averaged.
+    Its corners are corners of a triangle, crossings of an edge and the other plane, or crossings of
+    two edges. Of all these points, those nearest to both triangles are averaged.
     """
     size = np.abs(a - a[:, :1]).max(axis=(1, 2)) + np.abs(b - b[:, :1]).max(axis=(1, 2))
     # Relative to a corner of `a`, and divided by their size, so that nothing overflows.
@@ -211,10 +208,7 @@ def contact_places(
 
 
 def _corners(view: SceneView, pairs: ScenePairs, side: int) -> Reals:
-    """Return the corners (m, 3, 3), in the world, of the first or second face of each of `pairs`.
-
-    `side` is 0 or 1, and `view` that of its scene.
-    """
+    """Return the world's corners (m, 3, 3) of the faces on a `side`, 0 or 1, of `pairs`."""
     leaf, prim = pairs.leaf[:, side], pairs.prim_id[:, side]
     corners = np.empty((len(leaf), 3, 3))
     for k in np.unique(leaf).tolist():
@@ -228,11 +222,7 @@ def _corners(view: SceneView, pairs: ScenePairs, side: int) -> Reals:
 def _round_places(
     view: SceneView, content: SceneView, pairs: ScenePairs
 ) -> tuple[Reals, Reals, Reals]:
-    """Return the points, normals and depths of `contact_places` for pairs with a round shape.
-
-    The normal of a shape points to the second of the pair. Depths are the sum of the radii less the
-    distance of the axes.
-    """
+    """Return points, normals and depths as `contact_places` does, for pairs with a round shape."""
     rounds = RoundInstances(view, content)
     points, normals = np.empty((2, len(pairs), 3))
     depths = np.full(len(pairs), np.nan)
@@ -262,10 +252,9 @@ def _round_places(
 def depth_in_mesh(
     tree: BVH, transform: Reals, shapes: BVH, placed: Reals, prims: Iterable[int]
 ) -> float:
-    """Return the depth, in the closed mesh of `tree`, of the deepest of the `shapes` with `prims`.
+    """Return the depth in a closed mesh, negative outside, of the deepest of the `shapes` with `prims`.
 
-    It is negative for a shape outside (see `ContactData.depth`). The mesh is moved by `transform`
-    and the shapes by `placed`, both (4, 4).
+    The mesh is moved by `transform`, and the shapes by `placed`.
     """
     must_bound_a_solid("depth", "the mesh", tree)
     solid = Scene()

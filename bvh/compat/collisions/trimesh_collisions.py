@@ -260,8 +260,8 @@ class CollisionManager:
     ) -> Callable[[], float]:  # fmt: skip
         """Return a function that returns how deep two objects, as they are now, are in each other.
 
-        `first` and `second` are ids here and in `other`. With spheres or capsules, `prims` has the
-        ids of a shape and a face: only that shape counts. The depth is `known_depth` unless NaN.
+        `first` and `second` are ids here and in `other`. Of `prims`, ids of a shape and a face, only
+        the shape counts. The depth is `known_depth` unless NaN.
         """
         if not np.isnan(known_depth):
             return lambda: known_depth
@@ -280,8 +280,7 @@ class CollisionManager:
     ) -> list[Inside]:  # fmt: skip
         """Return pairs of a mesh and a solid one around it; only the first if `any_one`.
 
-        Left out are pairs of ids in `touching` (n, 2), and those in `ignored`, one number each: the
-        first id times 2**32, plus the second.
+        Left out are pairs of ids in `touching` (n, 2), and those in `ignored` (see `_nearest`).
         """
         if not (self._solid or other._solid):
             return []
@@ -312,8 +311,7 @@ class CollisionManager:
     ) -> tuple[float, Names, DistanceData | None]:
         """Return the distance of the nearest meshes of both managers, their names, and its data.
 
-        The mesh with the id `excluded` is not compared with its copy, the only one in `other`.
-        Without a pair the result is inf, (None, None) and None.
+        The mesh `excluded` is not compared with its copy, the only one in `other`.
         """
         view, content = self._views(other)
         # A pair to ignore is the first id times 2**32, plus the second, which is 0 here.

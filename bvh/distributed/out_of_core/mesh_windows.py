@@ -211,7 +211,7 @@ def _are_triangles(
 
 
 def _ply_row(order: str, element: Element) -> np.dtype[np.void] | None:
-    """Return the layout of an element's rows, for faces of triangles; None if they differ in size."""
+    """Return the layout of rows, of triangles for faces; None if rows may differ in size."""
     fields: list[tuple[str, str] | tuple[str, str, int]] = []
     # `length` is the type of a list's length; None for a property that is a number.
     for name, kind, length in element.properties:

@@ -260,7 +260,7 @@ def load(
 def tile_rays(
     rows: slice, columns: slice, camera: Camera, samples: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the rays (rows, columns, 3) of a tile of a picture with `samples` a side of a pixel."""
+    """Return rays (rows, columns, 3) of a tile of a picture with `samples` a side of a pixel."""
     x = (np.arange(columns.start, columns.stop) + 0.5) / samples
     y = (np.arange(rows.start, rows.stop) + 0.5) / samples
     return camera.ray(x, y[:, None])
