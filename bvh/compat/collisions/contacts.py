@@ -252,7 +252,7 @@ def _round_places(
 def depth_in_mesh(
     tree: BVH, transform: Reals, shapes: BVH, placed: Reals, prims: Iterable[int]
 ) -> float:
-    """Return the depth in a closed mesh, negative outside, of the deepest of the `shapes` with `prims`.
+    """Return the depth in a closed mesh, negative outside, of the deepest of `shapes` with `prims`.
 
     The mesh is moved by `transform`, and the shapes by `placed`.
     """

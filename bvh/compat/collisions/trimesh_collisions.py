@@ -260,8 +260,8 @@ class CollisionManager:
     ) -> Callable[[], float]:  # fmt: skip
         """Return a function that returns how deep two objects, as they are now, are in each other.
 
-        `first` and `second` are ids here and in `other`. Of `prims`, ids of a shape and a face, only
-        the shape counts. The depth is `known_depth` unless NaN.
+        `first` and `second` are ids here and in `other`. Of `prims`, ids of a shape and a face, the
+        shape alone counts. The depth is `known_depth` unless NaN.
         """
         if not np.isnan(known_depth):
             return lambda: known_depth
