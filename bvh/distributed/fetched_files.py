@@ -20,6 +20,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO
 
+from bvh.distributed.part_folder import CONTENT_DIGEST_SIZE, PartFile
 from bvh.io.container import PIECE
 from bvh.runtime.cache.plain_files import absolute, lock_file, open_plain
 
@@ -27,18 +28,15 @@ from bvh.runtime.cache.plain_files import absolute, lock_file, open_plain
 POLL_SECONDS = 0.02
 
 
-def fetched(
-    name: str, size: int, digest: str, label: str,
-    opened: Callable[[], AbstractContextManager[BinaryIO]], check: Callable[[Path], None],
-) -> Path:  # fmt: skip
-    """Return the path of the local copy `name` of a file, which is fetched if there is none.
+def fetched(file: PartFile, opened: Callable[[], AbstractContextManager[BinaryIO]]) -> Path:
+    """Return the path of the local copy of a file, which is fetched if there is none.
 
-    ``opened()`` opens the remote file, and ``check(path)`` raises a ValueError unless there is a
-    file of the right size and header. A ValueError that begins with `label` is raised unless the
-    content has `size` bytes and the `digest`, a BLAKE2b in hexadecimal digits.
+    ``opened()`` opens the remote file. Raises a ValueError unless it is the file of the index.
     """
+    # Copies are named by their content, so other versions of a part do not replace them.
+    name = file.digest + Path(file.name).suffix
     path = cache_folder() / name
-    if _is_good(path, check):
+    if _is_good(path, file):
         return path
     folder = _writable_folder()
     path = folder / name
@@ -50,45 +48,48 @@ def fetched(
             stack.callback(os.close, lock)
             # Wait for another process. The copy is tested, too, as a child of a process that has
             # finished may still hold the lock.
-            while not lock_file(lock) and not _is_good(path, check):
+            while not lock_file(lock) and not _is_good(path, file):
                 time.sleep(POLL_SECONDS)
             temporary = folder / f".part-{name}"
-        if not _is_good(path, check):
+        if not _is_good(path, file):
             # Left by a process that was killed.
             temporary.unlink(missing_ok=True)
             stack.callback(temporary.unlink, missing_ok=True)
-            with open(temporary, "xb", opener=open_plain) as file, opened() as source:
-                _copy(source, file, size, digest, label)
-            check(temporary)
+            with open(temporary, "xb", opener=open_plain) as copy:
+                try:
+                    with opened() as source:
+                        _copy(source, copy, file)
+                except FileNotFoundError:
+                    raise ValueError(f"{file.label} is missing") from None
+            file.check(temporary)
             try:
                 os.replace(temporary, path)
             except PermissionError:
                 # Windows does not replace an open file, which another process has fetched.
-                if not _is_good(path, check):
+                if not _is_good(path, file):
                     raise
     return path
 
 
-def _copy(source: BinaryIO, file: BinaryIO, size: int, digest: str, label: str) -> None:
-    """Copy `source` to `file`; raise, naming `label`, if its size or digest differs."""
-    # Two hexadecimal digits of the digest are a byte.
-    size_read, content = 0, blake2b(digest_size=len(digest) // 2)
+def _copy(source: BinaryIO, copy: BinaryIO, file: PartFile) -> None:
+    """Write what is read from `source` to `copy`; raise if it is not `file`."""
+    size_read, content = 0, blake2b(digest_size=CONTENT_DIGEST_SIZE)
     # Up to one byte more than expected is read, to detect a longer file.
-    while piece := source.read(min(PIECE, size - size_read + 1)):
+    while piece := source.read(min(PIECE, file.size - size_read + 1)):
         size_read += len(piece)
         content.update(piece)
-        file.write(piece)
-    if size_read != size:
-        number = "more" if size_read > size else size_read
-        raise ValueError(f"{label} has {number} bytes, the index says {size}")
-    if content.hexdigest() != digest:
-        raise ValueError(f"{label} is not the file of the index")
+        copy.write(piece)
+    if size_read != file.size:
+        number = "more" if size_read > file.size else size_read
+        raise ValueError(f"{file.label} has {number} bytes, the index says {file.size}")
+    if content.hexdigest() != file.digest:
+        raise ValueError(f"{file.label} is not the file of the index")
 
 
-def _is_good(path: Path, check: Callable[[Path], None]) -> bool:
-    """Return whether `path` passes `check`, which a missing file does not."""
+def _is_good(path: Path, file: PartFile) -> bool:
+    """Return whether there is a copy of a file at `path`, not looking at its content."""
     try:
-        check(path)
+        file.check(path)
     except ValueError:
         return False
     return True

@@ -29,7 +29,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,7 +157,8 @@ def read_index(place: str) -> Index:
             raise ValueError(f"is damaged: {error!r}") from None
     if not is_url(place):
         for number in range(len(index.parts)):
-            checked_files(path.parent, index, number)
+            for file in files_of(place, index, number):
+                file.check(path.with_name(file.name))
     return index
 
 
@@ -217,35 +218,45 @@ def _whole(*numbers: object) -> bool:
     return all(type(number) is int and 0 <= number < 2**63 for number in numbers)
 
 
-def checked_files(folder: Path, index: Index, number: int) -> tuple[Path, Path]:
-    """Return the paths of the files of part `number`, (tree, ids), after `check_file` of both."""
-    tree, ids = (folder / name for name in file_names(number))
-    for path in (tree, ids):
-        check_file(path, index.parts[number], f"{folder}: part {number} ({path.name})")
-    return tree, ids
+class PartFile(NamedTuple):
+    """A file of a part as the index has it; `label` begins messages about it."""
+
+    part: PartRecord
+    name: str
+    size: int
+    digest: str
+    label: str
+
+    def check(self, path: Path) -> None:
+        """Raise a ValueError unless a file has the size and, of a tree, the header of this one."""
+        if not path.is_file():
+            raise ValueError(f"{self.label} is missing")
+        if path.stat().st_size != self.size:
+            wrong = f"has {path.stat().st_size} bytes, the index says {self.size}"
+            raise ValueError(f"{self.label} {wrong}")
+        if path.suffix != ".bvh":
+            return
+        with open(path, "rb") as file:
+            header = file.read(HEADER_SIZE)
+        if header[HEADER_SIZE - DIGEST_SIZE :].hex() != self.part.tree_header:
+            raise ValueError(f"{self.label} is not the file of the index")
+        with prefixed(self.label):
+            kind, count, bounds = box_in(header)
+        if kind != "triangles":
+            raise ValueError(f"{self.label} is not a tree over triangles")
+        box = None if math.isnan(bounds[0]) else list(bounds)
+        if count != self.part.triangles or box != self.part.bounds:
+            wrong = "has another box, or other triangles, than the index says"
+            raise ValueError(f"{self.label} {wrong}")
 
 
-def check_file(path: Path, part: PartRecord, label: str) -> None:
-    """Raise a ValueError, after `label`, unless a file has its size, and a tree its header."""
-    is_tree = path.suffix == ".bvh"
-    size = part.tree_bytes if is_tree else part.ids_bytes
-    if not path.is_file():
-        raise ValueError(f"{label} is missing")
-    if path.stat().st_size != size:
-        raise ValueError(f"{label} has {path.stat().st_size} bytes, the index says {size}")
-    if not is_tree:
-        return
-    with open(path, "rb") as file:
-        header = file.read(HEADER_SIZE)
-    if header[HEADER_SIZE - DIGEST_SIZE :].hex() != part.tree_header:
-        raise ValueError(f"{label} is not the file of the index")
-    with prefixed(label):
-        kind, count, bounds = box_in(header)
-    if kind != "triangles":
-        raise ValueError(f"{label} is not a tree over triangles")
-    box = None if math.isnan(bounds[0]) else list(bounds)
-    if count != part.triangles or box != part.bounds:
-        raise ValueError(f"{label} has another box, or other triangles, than the index says")
+def files_of(place: str, index: Index, number: int) -> tuple[PartFile, PartFile]:
+    """Return the files of part `number` in `place`, a folder or URL: (tree, ids)."""
+    part, (tree, ids), label = index.parts[number], file_names(number), f"{place}: part {number}"
+    return (
+        PartFile(part, tree, part.tree_bytes, part.tree_digest, f"{label} ({tree})"),
+        PartFile(part, ids, part.ids_bytes, part.ids_digest, f"{label} ({ids})"),
+    )
 
 
 def bits_of(tree: BVH) -> int | None:
@@ -262,8 +273,9 @@ class NewPartFolder:
 
     def __init__(self, place: str, path: Path) -> None:
         """Write to `path`; `place` is the same or, if `publish` is to copy the parts, a URL."""
-        self._place, self.path = place, path
-        self.scratch = path / SCRATCH
+        self._place, self.path, self.scratch = place, path, path / SCRATCH
+        # This fails in all processes but one. All files are new, so no link is followed.
+        self.scratch.mkdir()
 
     def add(self, number: int, tree: BVH, ids: NDArray[np.int64]) -> PartRecord:
         """Write the files of part `number`, a tree and ids of its triangles; return its record."""
@@ -272,7 +284,6 @@ class NewPartFolder:
         pieces, stream = list(contents), io.BytesIO()
 
         def write() -> None:
-            """Write the file of the tree, which must be new."""
             with open(tree_path, "xb") as file:
                 write_pieces(file, pieces)
 
@@ -327,9 +338,7 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewPartFolder]:
         if not all(PART_FILE.fullmatch(name) for name in names):
             raise FileExistsError(f"folder has files in it: {place}")
         with tempfile.TemporaryDirectory() as local:
-            target = NewPartFolder(place, Path(local))
-            target.scratch.mkdir()
-            yield target
+            yield NewPartFolder(place, Path(local))
         return
     path = Path(place)
     path.mkdir(parents=True, exist_ok=True)
@@ -337,8 +346,6 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewPartFolder]:
         hint = "; of another process, or of one that was killed: then remove them"
         raise FileExistsError(f"folder has files in it: {path}{hint if SCRATCH in left else ''}")
     target = NewPartFolder(place, path)
-    # This fails in all processes but one. All files are new, so no link is followed.
-    target.scratch.mkdir()
     try:
         yield target
     except BaseException:

@@ -14,9 +14,16 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from bvh.distributed import part_folder
 from bvh.distributed.fetched_files import fetched
-from bvh.distributed.part_folder import Index, file_digest, file_names, is_url
+from bvh.distributed.part_folder import (
+    Index,
+    PartFile,
+    bits_of,
+    file_digest,
+    file_system,
+    files_of,
+    is_url,
+)
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.files.loading import load, prefixed
@@ -97,66 +104,56 @@ class OpenParts:
 
     def check_content(self, number: int) -> None:
         """Raise a ValueError unless both files of part `number` have the digests of the index."""
-        record, names = self._index.parts[number], file_names(number)
-        digests = record.tree_digest, record.ids_digest
         with _guard.lock:
             # Open the part anew, as its mapped file may have been replaced.
             self._open.pop(number, None)
-        files = self.part(number).files.items()
-        for (path, state), name, digest in zip(files, names, digests, strict=True):
-            label = f"{self._place}: part {number} ({name})"
-            if file_digest(path) != digest:
-                raise ValueError(f"{label} is not the file of the index")
+        paths, files = self.part(number).files, files_of(self._place, self._index, number)
+        for (path, state), file in zip(paths.items(), files, strict=True):
+            if file_digest(path) != file.digest:
+                raise ValueError(f"{file.label} is not the file of the index")
             if _state(path) != state:
-                raise ValueError(f"{label} was changed while it was checked")
+                raise ValueError(f"{file.label} was changed while it was checked")
 
     def _opened(self, number: int) -> OpenPart:
         """Return a part whose files are mapped, and checked the first time in a process."""
+        files = files_of(self._place, self._index, number)
         if not is_url(self._place):
-            local = part_folder.checked_files(Path(self._place), self._index, number)
-            return self._mapped(number, *local)
-        copies = self._fetched(number)
+            paths = [Path(self._place) / file.name for file in files]
+            for file, path in zip(files, paths, strict=True):
+                file.check(path)
+            return self._mapped(files, *paths)
+        system, root = file_system(self._place)
+        block_size = WHOLE if "http" in system.protocol else REQUEST
+
+        def copies() -> list[Path]:
+            """Return local copies of the files, which are fetched if there are none."""
+            opened = partial(system.open, mode="rb", block_size=block_size)
+            return [fetched(file, partial(opened, f"{root}/{file.name}")) for file in files]
+
+        paths = copies()
         with contextlib.suppress(ValueError):
-            return self._mapped(number, *copies)
+            return self._mapped(files, *paths)
         # A damaged copy: fetch it once more.
-        for path in copies:
+        for path in paths:
             with contextlib.suppress(OSError):
                 path.unlink(missing_ok=True)
-        return self._mapped(number, *self._fetched(number))
+        return self._mapped(files, *copies())
 
-    def _fetched(self, number: int) -> list[Path]:
-        """Return the paths of local copies of a part's tree and ids, downloaded if not cached."""
-        files, root = part_folder.file_system(self._place)
-        block_size = WHOLE if "http" in files.protocol else REQUEST
-        part, paths = self._index.parts[number], list[Path]()
-        contents = (part.tree_bytes, part.tree_digest), (part.ids_bytes, part.ids_digest)
-        for name, (size, digest) in zip(file_names(number), contents, strict=True):
-            label, path = f"{self._place}: part {number} ({name})", f"{root}/{name}"
-            check = partial(part_folder.check_file, part=part, label=label)
-            opened = partial(files.open, path, "rb", block_size=block_size)
-            # Copies are named by their content, so other versions of a part do not replace them.
-            copy = digest + Path(name).suffix
-            try:
-                paths.append(fetched(copy, size, digest, label, opened, check))
-            except FileNotFoundError:
-                raise ValueError(f"{label} is missing") from None
-        return paths
-
-    def _mapped(self, number: int, tree_path: Path, ids_path: Path) -> OpenPart:
-        """Return part `number`, mapped from files that are checked unless they were before."""
-        record, count = self._index.parts[number], self._index.triangles
-        label = f"{self._place}: part {number}"
-        tree_name, ids_name = file_names(number)
-        files = {path: _state(path) for path in (tree_path, ids_path)}
-        key = *files.values(), record.tree_header, record.ids_digest, record.groups, count
+    def _mapped(
+        self, files: tuple[PartFile, PartFile], tree_path: Path, ids_path: Path
+    ) -> OpenPart:
+        """Return a part, mapped from files that are checked unless they were before."""
+        record, count = files[0].part, self._index.triangles
+        states = {path: _state(path) for path in (tree_path, ids_path)}
+        key = *states.values(), record.tree_header, record.ids_digest, record.groups, count
         is_new = key not in _checked
-        with prefixed(f"{label} ({tree_name})"):
+        with prefixed(files[0].label):
             tree = load(tree_path, mmap=True, verify=is_new)
             if not isinstance(tree, BVH):
                 raise ValueError("is not a tree over triangles")
-            if is_new and part_folder.bits_of(tree) != record.groups:
+            if is_new and bits_of(tree) != record.groups:
                 raise ValueError("has other groups than the index says")
-        with prefixed(f"{label} ({ids_name})"):
+        with prefixed(files[1].label):
             if is_new and file_digest(ids_path) != record.ids_digest:
                 raise ValueError("is damaged: its checksum is wrong")
             ids = _mapped_ids(ids_path, record.triangles)
@@ -164,7 +161,7 @@ class OpenParts:
             if len(ids) and not (ids[0] >= 0 and ids[-1] < count and in_order):
                 raise ValueError(f"holds ids that are not ascending in 0..{count - 1}")
         _checked.add(key)
-        return OpenPart(tree, ids, files)
+        return OpenPart(tree, ids, states)
 
 
 # All `OpenParts` of this process, by place, checksum of the index, and memory.
