@@ -181,9 +181,8 @@ class tree:
         if not hasattr(value, "is_a"):  # A point: elements have `is_a`.
             point = np.asarray(value, np.float64)
             near = [
-                k for k in range(len(self._products))
-                if (self._closed[k] and self._solids[k].contains(point))
-                or self._solids[k].distance(point) <= extend
+                k for k, (solid, closed) in enumerate(zip(self._solids, self._closed, strict=True))
+                if (closed and solid.contains(point)) or solid.distance(point) <= extend
             ]  # fmt: skip
         else:
             a = self._index(value)
@@ -204,11 +203,9 @@ class tree:
         """
         low, high = np.asarray(value, np.float64)
         low, high = low - max(extend, 0.0), high + max(extend, 0.0)
-        boxes = self._boxes()
-        if completely_within:
-            chosen = (boxes[:, 0] >= low) & (boxes[:, 1] <= high)
-        else:
-            chosen = (boxes[:, 0] <= high) & (boxes[:, 1] >= low)
+        lower, upper = self._boxes().swapaxes(0, 1)
+        within, meet = (lower >= low) & (upper <= high), (lower <= high) & (upper >= low)
+        chosen = within if completely_within else meet
         return [self._products[k] for k in np.flatnonzero(chosen.all(axis=1))]
 
     def select_ray(
@@ -218,12 +215,11 @@ class tree:
         unit = np.asarray(direction, np.float64)
         unit = unit / np.linalg.norm(unit)
         hits = self._scene.all_hits(np.asarray(origin, np.float64), unit, t_max=length)
+        columns = hits.t.tolist(), hits.instance_id.tolist(), hits.position, hits.normal
         return [
             RayHit(t, -1, self._products[k], tuple(p), tuple(n), t, float(n @ unit))
-            for t, k, p, n in zip(
-                hits.t.tolist(), hits.instance_id.tolist(), hits.position, hits.normal, strict=True
-            )
-        ]  # fmt: skip
+            for t, k, p, n in zip(*columns, strict=True)
+        ]
 
     @staticmethod
     def get_clash_type(clash_type_i: int) -> str:

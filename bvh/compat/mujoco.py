@@ -130,12 +130,10 @@ class ModelScene:
         """
         given = (np.asarray(each, np.float64) for each in (origins, directions))
         o, d = np.broadcast_arrays(*given)
-        flat = o.reshape(-1, 3), d.reshape(-1, 3)
-        t, geom, normal = self._cast(*flat, groups, static, exclude, t_max, normals, lengths=False)
-        return GeomHits(
-            np.where(geom >= 0, t, np.inf).reshape(o.shape[:-1]), geom.reshape(o.shape[:-1]),
-            normal.reshape(o.shape) if normals else None,
-        )  # fmt: skip
+        shape, rays = o.shape[:-1], (o.reshape(-1, 3), d.reshape(-1, 3))
+        t, geom, normal = self._cast(*rays, groups, static, exclude, t_max, normals, lengths=False)
+        t = np.where(geom >= 0, t, np.inf).reshape(shape)
+        return GeomHits(t, geom.reshape(shape), normal.reshape(o.shape) if normals else None)
 
     def _cast(
         self, origins: Reals, directions: Reals, groups: Any, static: Any, exclude: int,
@@ -246,19 +244,18 @@ def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
     """Return the tree of geom `number` in its own frame; `size` has its half extents or radii."""
     if kind == BOX:
         return BVH.from_mesh(trimesh.creation.box(2.0 * size))
+    data = int(model.geom_dataid[number])
     if kind == MESH:
-        mesh = int(model.geom_dataid[number])
-        begin, first = model.mesh_vertadr[mesh], model.mesh_faceadr[mesh]
-        vertices = model.mesh_vert[begin : begin + model.mesh_vertnum[mesh]]
-        faces = model.mesh_face[first : first + model.mesh_facenum[mesh]]
+        begin, first = model.mesh_vertadr[data], model.mesh_faceadr[data]
+        vertices = model.mesh_vert[begin : begin + model.mesh_vertnum[data]]
+        faces = model.mesh_face[first : first + model.mesh_facenum[data]]
         return BVH.from_triangles(vertices, faces)
     if kind == HFIELD:
-        return _tree_of_heights(model, int(model.geom_dataid[number]))
+        return _tree_of_heights(model, data)
     if kind == SPHERE:
-        return BVH.from_spheres(np.zeros((1, 3)), size[0])
+        return BVH.from_spheres([[0.0, 0.0, 0.0]], size[0])
     if kind == CAPSULE:
-        ends = np.array([[0.0, 0.0, -size[1]], [0.0, 0.0, size[1]]])
-        return BVH.from_capsules(ends[:1], ends[1:], size[0])
+        return BVH.from_capsules([[0.0, 0.0, -size[1]]], [[0.0, 0.0, size[1]]], size[0])
     if kind == ELLIPSOID:
         ball = trimesh.creation.icosphere(FINE)
         return BVH.from_mesh((ball.vertices * size, ball.faces))
@@ -284,12 +281,9 @@ def _tree_of_heights(model: Any, field: int) -> BVH:
     below = top.vertices[edge] * [1.0, 1.0, 0.0] - [0.0, 0.0, base]
     low = rows * columns + np.arange(len(edge))
     next_edge, next_low = np.roll(edge, -1), np.roll(low, -1)
-    sides = np.concatenate(
-        [np.stack([edge, low, next_low], 1), np.stack([edge, next_low, next_edge], 1)]
-    )
+    sides = [np.stack([edge, low, next_low], 1), np.stack([edge, next_low, next_edge], 1)]
     # The four corners of the bottom, counterclockwise from above; two triangles face downward.
     ends = low[[0, columns - 1, columns + rows - 2, 2 * columns + rows - 3]]
     floor = ends[[[0, 2, 1], [0, 3, 2]]]
-    return BVH.from_triangles(
-        np.concatenate([top.vertices, below]), np.concatenate([top.faces, sides, floor])
-    )
+    vertices = np.concatenate([top.vertices, below])
+    return BVH.from_triangles(vertices, np.concatenate([top.faces, *sides, floor]))

@@ -142,9 +142,8 @@ class Accessor:
     ) -> Any:  # fmt: skip
         """As `pyvista.DataSet.select_interior_points`: a copy with "selected_points".
 
-        It says which points are inside `surface` or on it, or outside with `inside_out`. Exact
-        parity decides, so `method` and `locator_tolerance` have no effect. A surface that is not
-        closed raises a RuntimeError, unless `check_surface` is False.
+        Exact parity decides, so `method` and `locator_tolerance` have no effect. A surface that is
+        not closed raises a RuntimeError, unless `check_surface` is False.
         """
         if not isinstance(surface, pv.PolyData):
             raise TypeError(f"surface must be PolyData, got {type(surface).__name__}")
@@ -165,9 +164,8 @@ class Accessor:
 
         `tolerance` and `progress_bar` have no effect: exact parity decides.
         """
-        result = self.select_interior_points(
-            surface, inside_out=inside_out, check_surface=check_surface
-        )
+        options: dict[str, Any] = {"inside_out": inside_out, "check_surface": check_surface}
+        result = self.select_interior_points(surface, **options)
         inside = result.point_data.pop("selected_points")
         result.point_data["SelectedPoints"] = inside.astype(np.uint8)
         return result

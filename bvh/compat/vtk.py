@@ -68,8 +68,8 @@ class CellLocator:
             t.set(float(hit.t))
             position[:], coordinates[:] = hit.position.tolist(), [float(hit.u), float(hit.v), 0.0]
             sub.set(0)
-            for reference in cell[:1]:
-                reference.set(int(tree.face_of(hit.prim_id)))
+            if cell:
+                cell[0].set(int(tree.face_of(hit.prim_id)))
         return int(bool(hit))
 
     def FindClosestPoint(self, x: Any, closest: Any, *out: Any) -> None:

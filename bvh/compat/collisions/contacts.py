@@ -209,12 +209,11 @@ def contact_places(
 
 def _corners(view: SceneView, pairs: ScenePairs, side: int) -> Reals:
     """Return the world's corners (m, 3, 3) of the faces on a `side`, 0 or 1, of `pairs`."""
-    leaf, prim = pairs.leaf[:, side], pairs.prim_id[:, side]
-    corners = np.empty((len(leaf), 3, 3))
+    leaf, corners = pairs.leaf[:, side], np.empty((len(pairs), 3, 3))
     for k in np.unique(leaf).tolist():
         rows = leaf == k
         triangles = view.trees[view.tree_of[k]].primitives
-        unmoved = triangles.points[triangles.faces[prim[rows]]].reshape(-1, 3)
+        unmoved = triangles.points[triangles.faces[pairs.prim_id[rows, side]]].reshape(-1, 3)
         corners[rows] = moved(unmoved, view.maps[k]).reshape(-1, 3, 3)
     return corners
 

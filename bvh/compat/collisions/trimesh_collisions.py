@@ -88,16 +88,20 @@ class CollisionManager:
         """
         # Everything that may fail precedes the addition to the scene.
         replaces, matrix, solid = name in self._ids, _matrix(transform), False
-        if isinstance(mesh, BVH):
-            if mesh.kind not in ROUND:
-                raise TypeError(f"mesh must be a mesh, spheres or capsules, got {mesh.kind}")
-            tree = mesh
-        else:
+        if not isinstance(mesh, BVH):
             tree = tree_of(mesh)
             solid = bool(len(tree) and mesh.is_convex and mesh.is_watertight)
+        elif mesh.kind in ROUND:
+            tree = mesh
+        else:
+            raise TypeError(f"mesh must be a mesh, spheres or capsules, got {mesh.kind}")
         number = self._scene.add(tree, matrix)
         if replaces:
             self.remove_object(name)
+        return self._named(name, number, solid)
+
+    def _named(self, name: Hashable, number: int, solid: bool) -> Instance:
+        """Store the name of the instance `number`, and whether it is solid; return it."""
         self._ids[name], self._names[number] = number, name
         if solid:
             self._solid.add(number)
@@ -197,18 +201,13 @@ class CollisionManager:
         result, number = CollisionManager(), self._id(name)
         instance = self._scene[number]
         copied = result._scene.add(instance.child, instance.transform)
-        result._ids[name], result._names[copied] = copied, name
-        result._solid = {copied} if number in self._solid else set()
+        result._named(name, copied, number in self._solid)
         return result
 
     def _views(self, other: CollisionManager) -> tuple[SceneView, SceneView]:
         """Return the views of both scenes; one object for one manager, to take each pair once."""
         view = self._scene.view()
         return view, view if other is self else other._scene.view()
-
-    def _names_of(self, other: CollisionManager, first: int, second: int) -> Names:
-        """Return the names of the mesh with the id `first` here, and of `second` in `other`."""
-        return self._names[first], other._names[second]
 
     def _colliding(
         self, other: CollisionManager, named: bool, detailed: bool
@@ -223,11 +222,10 @@ class CollisionManager:
         touching = find_touching(view, content, NO_PAIRS, threads, only_one=any_one)
         inside = [] if any_one and len(touching) else self._inside(other, touching, any_one)
         pairs = [*map(tuple, touching.tolist()), *((a, b) for a, b, _ in inside)]
-        names = {self._names_of(other, *pair) for pair in pairs}
+        names = {(self._names[a], other._names[b]) for a, b in pairs}
         data = self._contacts(other) if detailed and len(touching) else []
-        for first, second, point in inside if detailed else ():
-            both = self._names_of(other, first, second)
-            depth = self._depth(other, first, second)
+        for a, b, point in inside if detailed else ():
+            both, depth = (self._names[a], other._names[b]), self._depth(other, a, b)
             data.append(ContactData(both, (-1, -1), np.full(3, np.nan), point, depth))
         return len(pairs) > 0, names, data
 
@@ -250,7 +248,7 @@ class CollisionManager:
             key = first, second, (prims if has_round[k] else None)
             if key not in shared:
                 shared[key] = self._depth(other, *key, float(depths[k]))
-            names = self._names_of(other, first, second)
+            names = self._names[first], other._names[second]
             contacts.append(ContactData(names, prims, normals[k], points[k], shared[key]))
         return contacts
 
@@ -324,9 +322,10 @@ class CollisionManager:
             touching = np.empty((0, 2), np.int32)
             inside = self._inside(other, touching, any_one=True, ignored=ignored)
             for first, second, point in inside:
-                names, points = self._names_of(other, first, second), np.stack([point, point])
+                names, points = (self._names[first], other._names[second]), np.stack([point, point])
                 return 0.0, names, DistanceData(names, (-1, -1), points, 0.0)
-        names = self._names_of(other, *result.instance_id[0].tolist())
+        first, second = result.instance_id[0].tolist()
+        names = self._names[first], other._names[second]
         distance, (face, face2) = float(result.distance[0]), result.prim_id[0].tolist()
         return distance, names, DistanceData(names, (face, face2), result.position[0], distance)
 
