@@ -53,7 +53,10 @@ def wrapped(data: Any) -> Any:
 
 
 def crossings(tree: BVH, start: Any, end: Any) -> tuple[AllHits, NDArray[np.int64]]:
-    """Return the hits of the segment from start to end, sorted by t, and the cell (n,) of each."""
+    """Return the hits of the segment from start to end, sorted by t, and the cell (n,) of each.
+
+    A crossing at an edge or vertex that faces share is one hit; t is 0 at the start, 1 at the end.
+    """
     begin = np.asarray(start, np.float64)
     hits = tree.all_hits(begin, np.asarray(end, np.float64) - begin, t_max=1.0, edges="once")
     return hits, np.asarray(tree.face_of(hits.prim_id), np.int64)

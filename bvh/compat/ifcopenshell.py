@@ -247,7 +247,10 @@ class tree:
     def _pairs(
         self, set_a: Iterable[Any], set_b: Iterable[Any], reach: float, with_itself: bool = False
     ) -> Iterable[tuple[int, int]]:
-        """Yield pairs of elements, one of each set, once, whose boxes are at most `reach` apart."""
+        """Yield indices (a, b) of elements, one of each set, whose boxes are at most `reach` apart.
+
+        Each pair is yielded once, and an element is paired with itself only if `with_itself`.
+        """
         first, second = (np.array([*map(self._index, each)], int) for each in (set_a, set_b))
         boxes, seen = self._boxes(), set[tuple[int, int]]()
         # No sum is rounded below what distances, themselves rounded, may still find.

@@ -139,9 +139,12 @@ class ModelScene:
         self, origins: Reals, directions: Reals, groups: Any, static: Any, exclude: int,
         cutoff: float, normals: bool, lengths: bool = True,
     ) -> tuple[Reals, NDArray[np.int32], Reals]:  # fmt: skip
-        """Return t (n,), geoms (n,) and normals (n, 3) of hits; -1, -1 and 0 for a miss.
+        """Return t (n,), geoms (n,) and normals (n, 3) of the closest hits of rays (n, 3).
 
-        As in `closest_hit`; `cutoff` is the largest distance if `lengths`, else the largest t.
+        A miss has -1, -1 and 0; normals are 0 unless `normals`. Rays hit geoms of group k only if
+        item k of `groups` (6,) is not 0, or `groups` is None; static geoms only if `static`; and no
+        geoms of the body with the id `exclude`. `cutoff` is the largest distance if `lengths`, else
+        the largest t.
         """
         if self._frames is None:
             raise ValueError("the geoms have no places yet: call follow(data) before rays are cast")
@@ -178,7 +181,11 @@ class ModelScene:
         self, number: int, place: tuple[Reals, Reals], origins: Reals, directions: Reals,
         limit: Reals, t: Reals, geom: NDArray[np.int32], normal: Reals,
     ) -> None:  # fmt: skip
-        """Write the hits of the plane `number`, from its front, where they are nearer."""
+        """Write the hits of the plane `number` to `t`, `geom` and `normal` where they are nearer.
+
+        Rays from behind miss it. `place` is the plane's position and rotation, whose third column
+        is the normal; `limit` is the largest t of each ray.
+        """
         center, rotation = place  # The third column is the normal.
         with np.errstate(divide="ignore", invalid="ignore"):
             # How the height above the plane changes with t, and the t at which the height is 0.

@@ -185,7 +185,10 @@ class RaycastingScene:
         return {"points": given.shaped(points)} | surface.given_details(near, given)
 
     def compute_distance(self, query_points: Given, nthreads: int = 0) -> Any:
-        """Return the distance of each point, as in Open3D; inf if it or the scene has no points."""
+        """Return the distance of each point, as in Open3D.
+
+        It is inf if the scene is empty or the point is not finite.
+        """
         return self._measure(BVH.distance, query_points, nthreads)
 
     def compute_signed_distance(
@@ -251,7 +254,10 @@ class RaycastingScene:
         self, query: Callable[..., Found], rays: Given, nthreads: int, *limits: float,
         **options: Any,
     ) -> tuple[InputRows, CastSurface, Found]:  # fmt: skip
-        """Return the checked rays, the triangles, and the answer of a method of BVH for rays."""
+        """Return the checked rays, the triangles, and the answer of a method of BVH for the rays.
+
+        `limits` are t_min and t_max, and `options` other arguments of the method.
+        """
         given, surface = InputRows("rays", rays, 6, nthreads), self._surface()
         o, d = given.origins_and_directions()
         return given, surface, query(surface.tree, o, d, *limits, threads=given.threads, **options)
@@ -270,7 +276,10 @@ class RaycastingScene:
 def _rays_of_matrices(
     intrinsic_matrix: Given, extrinsic_matrix: Given, width_px: int, height_px: int
 ) -> NDArray[np.float64]:
-    """Return rays (height_px, width_px, 6), by matrices to pixels (3, 3) and the camera (4, 4)."""
+    """Return the rays (height_px, width_px, 6) of the camera that two matrices describe.
+
+    The matrices map from the camera to pixels (3, 3), and from the world to the camera (4, 4).
+    """
     intrinsic = _array("intrinsic_matrix", intrinsic_matrix, (3, 3))
     extrinsic = _array("extrinsic_matrix", extrinsic_matrix, (4, 4))
     try:
@@ -292,7 +301,10 @@ def _rays_of_matrices(
 def _rays_of_view(
     fov_deg: float, center: Given, eye: Given, up: Given, width_px: int, height_px: int
 ) -> NDArray[np.float64]:
-    """Return rays (height_px, width_px, 6) from `eye`; `fov_deg` is the angle across the width."""
+    """Return the rays (height_px, width_px, 6) of a camera at `eye` that looks at `center`.
+
+    `fov_deg` is the angle across the width; `up` is any direction that is up in the view.
+    """
     target, position = _array("center", center, (3,)), _array("eye", eye, (3,))
     upward = _array("up", up, (3,))
     angle = reals("fov_deg", fov_deg)

@@ -49,9 +49,10 @@ Answer = NumpyTensor | Any
 
 
 class InputRows:
-    """Rays or points, the argument `name`, as rows `flat`, (n, width), float32 or else float64.
+    """Rays or points, the argument `name`, as rows of `width` numbers, float32 or else float64.
 
-    `shape` is the leading shape of `value`, which results get; they are Tensors if `value` is one.
+    `flat` (n, width) are the checked rows of `value`, `shape` its leading shape, and `threads` the
+    number of threads to use. Results get this shape, and are Tensors if `value` is one.
     """
 
     def __init__(self, name: str, value: Given, width: int, nthreads: int) -> None:
@@ -74,7 +75,6 @@ class InputRows:
         parts = np.empty((2, len(self.flat), 3))
 
         def split(begin: int, end: int) -> None:
-            # By columns, which is faster than by rows of three.
             for column in range(6):
                 parts[column // 3, begin:end, column % 3] = self.flat[begin:end, column]
 
@@ -112,7 +112,10 @@ def plain(value: Any) -> ArrayLike:
 
 
 def given_like(array: NDArray[Any], *values: Any) -> Answer:
-    """Return an array as a Tensor on the device of the first in `values`, or as a `NumpyTensor`."""
+    """Return an array as a Tensor on the device of the first Tensor in `values`, if any is one.
+
+    Otherwise it is returned as a `NumpyTensor`.
+    """
     for value in values:
         if is_tensor(value):
             return type(value).from_numpy(array).to(value.device)
@@ -154,6 +157,7 @@ class CastSurface:
         """Return ids, weights u and v and, if `normals`, unit normals of hits or closest points.
 
         The arrays have Open3D's names, and a row for each hit; misses have `INVALID_ID` and zeros.
+        Real numbers are of the type of the input `given`.
         """
         prim, *weights = (np.reshape(column, -1) for column in (result.prim_id, result.u, result.v))
         n, table = len(prim), None
@@ -188,7 +192,10 @@ class CastSurface:
         return answers
 
     def _unit_normals(self, dtype: np.dtype[Any], threads: int) -> Reals:
-        """Return the unit normals of all triangles, and a last row of zeros for misses; cached."""
+        """Return the unit normals of all n triangles by their winding, shape (n + 1, 3), cached.
+
+        The last row, zeros, is for misses. There is a table for each `dtype`.
+        """
         table = self._normals.get(dtype)
         if table is None:
             table = np.zeros((len(self.tree) + 1, 3), dtype)

@@ -92,7 +92,10 @@ class Accessor:
 
     @staticmethod
     def _written(points: Any, name: str, query: Any, options: dict[str, Any]) -> Any:
-        """Return the answer of `query` for points; a data set gets it as point data `name`."""
+        """Return the answer of `query`, called with `options`, for an array of points.
+
+        If `points` is a data set, store the answer as its point data `name`; return the data set.
+        """
         if not isinstance(points, pv.DataSet):
             return query(points, **options)
         points.point_data[name] = query(np.asarray(points.points, np.float64), **options)
@@ -142,8 +145,9 @@ class Accessor:
     ) -> Any:  # fmt: skip
         """As `pyvista.DataSet.select_interior_points`: a copy with "selected_points".
 
-        Exact parity decides, so `method` and `locator_tolerance` have no effect. A surface that is
-        not closed raises a RuntimeError, unless `check_surface` is False.
+        It says which points are inside `surface` or on it, or outside with `inside_out`. Exact
+        parity decides, so `method` and `locator_tolerance` have no effect. A surface that is not
+        closed raises a RuntimeError, unless `check_surface` is False.
         """
         if not isinstance(surface, pv.PolyData):
             raise TypeError(f"surface must be PolyData, got {type(surface).__name__}")

@@ -80,10 +80,11 @@ def install(contains: OpenRule | None = None) -> contextlib.ExitStack:
     """Replace `mesh.ray` of all meshes, and the nearest points of `trimesh.proximity`.
 
     Everything that trimesh builds on them follows: `mesh.contains`, `mesh.nearest`, voxels,
-    thickness, registration; for existing and new meshes, and both classes of `trimesh.ray`, but not
-    subclasses of these, nor functions that were imported from trimesh before. Pickles and copies of
-    meshes contain none of our objects. A second call only changes the rule for open meshes. Returns
-    a context manager that restores at its end what was before.
+    thickness, registration. It applies to existing and new meshes, and to both classes of
+    `trimesh.ray`. Pickles and copies of meshes contain none of our objects. A second call only
+    changes the rule for open meshes. Functions that were imported from trimesh before, by ``from
+    trimesh.proximity import closest_point``, are not replaced, nor are subclasses of trimesh's two
+    classes. Returns a context manager that restores at its end what was before.
 
     Parameters
     ----------
@@ -155,7 +156,10 @@ def _replace(owner: object, name: str, new: object) -> None:
 
 
 def _forwarding(name: str, original: Method) -> Method:
-    """Return a method `name` of a caster of trimesh that calls its replacement, or `original`."""
+    """Return a method to take the place of `original`, the method `name` of a caster of trimesh.
+
+    It calls the method of the caster's replacement, if it has one.
+    """
 
     @functools.wraps(original)
     def method(caster: object, *args: object, **kwargs: object) -> object:

@@ -214,8 +214,9 @@ def _nearest_facing(
 ) -> tuple[Floats, Floats, NDArray[np.int32]]:
     """Return position, distance and id of each point's nearest face.
 
-    Of faces at equal distance, it is the one whose normal is nearest to the direction to the point.
-    The `count` nearest faces are compared; more, up to MANY, if these are all equally near.
+    Of faces at equal distance, it is the one that faces the point most: whose normal is nearest to
+    the direction to the point. The `count` nearest faces are compared; more, up to MANY, if these
+    are all equally near.
     """
     near = tree.closest_point(points, k=count)
     nearest = near.distance[:, :1]

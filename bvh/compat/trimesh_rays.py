@@ -139,7 +139,10 @@ class RayMeshIntersector:
     def _hits(
         self, origins: ArrayLike, directions: ArrayLike, locate: Flag, multiple: Flag, limit: Flag
     ) -> Found:
-        """Return the faces, rays and, with `locate`, locations of all hits, or of the nearest."""
+        """Return the faces (h,) and rays (h,) of hits, and with `locate` also locations (h, 3).
+
+        `multiple` asks for all hits of a ray, else the nearest; `limit` is the most for each ray.
+        """
         tree, o, d = self._cast(origins, directions)
         if limit is not None:
             limit = whole_number("max_hits", limit)
@@ -182,7 +185,10 @@ def is_flag(value: object) -> bool:
 
 
 def _nearest(ray: Ids, keep: NDArray[np.bool_], limit: int) -> NDArray[np.bool_]:
-    """Return the mask `keep` (h,) with only the first `limit` hits of each `ray` left True."""
+    """Return the mask `keep` (h,) of hits with only the first `limit` hits of each ray left True.
+
+    `ray` (h,) has the ray of each hit, in ascending order.
+    """
     chosen = np.flatnonzero(keep)
     # For each hit in `chosen`, the place there of the first hit of its ray.
     first = np.searchsorted(ray[chosen], ray[chosen])

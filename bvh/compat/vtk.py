@@ -117,9 +117,9 @@ class OBBTree(CellLocator):
 
 
 def _write_crossings(tree: BVH, start: Any, end: Any, points: Any, cells: Any) -> bool | None:
-    """Write the crossings of a segment to vtkPoints and a vtkIdList, of which either may be None.
+    """Write the crossings of the segment from `start` to `end` to vtkPoints and a vtkIdList.
 
-    Return whether the first crossing is from the front; None if there is none.
+    Either may be None. Return whether the first crossing is from the front; None if there is none.
     """
     hits, faces = crossings(tree, start, end)
     if points is not None:

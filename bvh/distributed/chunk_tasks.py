@@ -58,7 +58,6 @@ class RayBlocks:
         self, target: Searchable, verb: str, options: Options
     ) -> Iterator[tuple[Slices, Slices, object]]:
         """Yield for each block (slices of the chunk, of the source, result of the query `verb`)."""
-        # Each block would visit all parts; and ray_id of a filter counts the rays of the chunk.
         for within in ray_blocks(self.shape, isinstance(target, Parts) or "filter" in options):
             place = tuple(slice(axis.start + s.start, axis.start + s.stop)
                           for s, axis in zip(within, self.place, strict=True))  # fmt: skip
@@ -70,7 +69,11 @@ class RayBlocks:
 
 
 def ray_blocks(shape: Shape, undivided: bool) -> list[Slices]:
-    """Return the slices of a chunk's blocks of at most BLOCK rays, or of one if `undivided`."""
+    """Return the slices of the blocks of a chunk, each of at most BLOCK rays.
+
+    The chunk is one block if `undivided`: for parts, as each block would visit all of them, and for
+    a filter, as its ray_id counts the rays of the chunk.
+    """
     from dask.array.core import normalize_chunks, slices_from_chunks
 
     whole = undivided or math.prod(shape) <= BLOCK
@@ -87,7 +90,10 @@ def checked_target(target: object) -> Searchable:
 
 
 def checked_options(query: MethodType, arguments: Arguments) -> Options:
-    """Check the `arguments` of a lazy `query`, by name; return those given, and 1 for `threads`."""
+    """Check the `arguments` of a lazy `query`, by name; return those that are not None.
+
+    `threads` is added, 1 by default, as the scheduler runs as many tasks as there are CPUs.
+    """
     verb = declared(query)
     given: Options = {name: each for name, each in arguments.items() if each is not None}
     if given.pop("progress", False) is not False:
@@ -110,7 +116,6 @@ def checked_options(query: MethodType, arguments: Arguments) -> Options:
     for name in {"max_distance", "radius"} & set(given):
         if np.ndim(given[name]) == 0 and not is_lazy(given[name]):
             lengths(name, given[name], finite=name == "radius")
-    # 1 by default, as the scheduler runs as many tasks as there are CPUs.
     return given | {"threads": thread_limit(given.get("threads", 1))}
 
 
@@ -123,9 +128,10 @@ def kinds_of(target: Searchable, verb: Verb, options: Options) -> Kinds:
 def chunk_results(
     target: Delayed, verb: Verb, arrays: LazyColumns, options: Options, kinds: Kinds | None
 ) -> Array:
-    """Return a Dask array of objects, one for each chunk: the result of the query `verb`.
+    """Return a Dask array of objects, one for each chunk of the arguments `arrays`.
 
-    It is a tuple of the columns `kinds` unless that is None. `target` computes to a `Handle`.
+    An object is the tuple of the columns `kinds` of the chunk's result or, where `kinds` is None,
+    the result itself. `target` computes to a `Handle`, and `verb` declares the query.
     """
     # Names of the last axes of each argument, those within a query, which chunks do not split.
     core_axes = {
@@ -158,7 +164,11 @@ def blockwise(task: Callable[..., Any], inputs: list[tuple[Any, ...]], **options
 
 
 def separated(results: Array, verb: Verb, kinds: Kinds, options: Options) -> LazyColumns:
-    """Return the columns `kinds` of `results`, a Dask array of tuples of these, by name."""
+    """Return the columns of a result as Dask arrays by name.
+
+    `results` is a Dask array whose chunks are tuples of the columns `kinds` of a query, which
+    `verb` declares; of `options`, k is the number of answers to it, if it has several.
+    """
     import dask.array as da
 
     # A task is ``getitem(tuple of a chunk, number)``; in `blockwise` the index None marks a
@@ -236,7 +246,10 @@ def delayed_target(target: Searchable) -> Delayed:
 
 
 def as_dask(name: str, value: object, shape: Shape) -> Array:
-    """Return the argument `name`, of `shape` for one query, as an array with whole last axes."""
+    """Return the argument `name` as a Dask array (..., *shape) whose last axes are not split.
+
+    `shape` is the shape of the argument for one query, with -1 for any size.
+    """
     import dask.array as da
 
     array = value if isinstance(value, da.Array) else da.from_array(np.asarray(value), chunks=-1)

@@ -47,10 +47,11 @@ class Handle:
         self, token: object, content: Any = None, recipe: Any = None,
         here: Callable[[], Any] | None = None,
     ) -> None:  # fmt: skip
-        """Store Dask's token, and the content or, until `open`, the `recipe` that makes it.
+        """Store Dask's token of the content, and the content or how to make it.
 
-        A recipe is a function without arguments, or bytes to unpickle, by default the pickle of
-        `content`; `here`, if given, makes the content in this process.
+        `content` is the tree, scene or parts, None until `open` is called. `recipe` makes it in
+        other processes: a function without arguments, or bytes to unpickle; None stands for the
+        pickle of `content`. `here`, if given, is the function that makes it in this process.
         """
         self._token, self._content, self.recipe, self._here = token, content, recipe, here
 
@@ -77,7 +78,11 @@ class Handle:
 
 @cache
 def mapped_content(kind: str, path: str, checksum: str, offset: int) -> BVH | Scene:
-    """Return the tree or scene at `offset` of a file; a ValueError if it is missing or differs."""
+    """Return the tree or scene, by `kind`, of a file of this `checksum`, which a process loads once.
+
+    It begins at `offset`, above 0 for a tree in the file of a scene. Raises a ValueError if the
+    file is missing, or differs.
+    """
     origin = f"the {kind} is mapped from {path} with checksum {checksum}"
     if not os.path.isfile(path):
         raise ValueError(f"no such file here: {origin}")

@@ -69,14 +69,13 @@ class KernelPlugin(WorkerPlugin):
                 raise ValueError(f"parts must be of {', '.join(recipes)}, got {part!r}")
 
     async def setup(self, worker: Any) -> None:
-        """Prepare a worker of Dask."""
+        """Prepare a worker of Dask, in a thread, as it must answer its scheduler meanwhile."""
         keep_freed_memory(self._kept_bytes)
         recipes = all_recipes()
         for part in self._parts:
             # The worker may have another version of bvh, with other kernels.
             if part not in recipes:
                 raise ValueError(f"bvh on {worker.address} has no kernels called {part!r}")
-            # In a thread, as the worker must answer its scheduler meanwhile.
             await asyncio.to_thread(recipes[part])
 
 

@@ -129,17 +129,22 @@ def lazy_result(target: Searchable, verb: Verb, arrays: LazyColumns, options: Op
         return columns[verb.name]
     result = verb.record(**columns)
 
-    # The record calls this when its position or normal is asked for: a query of its own.
-    vars(result)["_source"] = lambda name: _columns(
-        keys, verb, arrays, options, kinds | {name: np.float64}
-    )[name]
+    def further_column(name: str) -> Array:
+        """Return the `position` or `normal` of the result, by a query of its own."""
+        return _columns(keys, verb, arrays, options, kinds | {name: np.float64})[name]
+
+    # The record calls this when its position or normal is asked for.
+    vars(result)["_source"] = further_column
     return result
 
 
 def _columns(
     keys: list[Delayed], verb: Verb, arrays: LazyColumns, options: Options, kinds: Kinds
 ) -> LazyColumns:
-    """Return the columns `kinds` of a result, merged from the targets with handles `keys`."""
+    """Return the columns `kinds` of a result by name, merged if there are several `keys`.
+
+    `keys` are the handles of the targets in the graph: a tree, a scene, or groups of parts.
+    """
     results = [chunk_results(key, verb, arrays, options, kinds) for key in keys]
     rank = results[0].ndim
     task = partial(_merged, how=verb.merge, names=list(kinds), rank=rank)
@@ -150,7 +155,10 @@ def _columns(
 
 
 def _inside_or_signed(parts: Parts, verb: Verb, arrays: LazyColumns, options: Options) -> Array:
-    """Return the lazy result of `contains` or `signed_distance`, as `verb` says, for all parts."""
+    """Return the lazy result of `contains` or `signed_distance`, as `verb` says, for all parts.
+
+    Points are inside by parity of crossings or, with the method "winding", by winding numbers.
+    """
     import dask.array as da
 
     rest = {name: given for name, given in options.items() if name != "method"}
@@ -173,7 +181,10 @@ def _inside_or_signed(parts: Parts, verb: Verb, arrays: LazyColumns, options: Op
 def _merged(
     *results: tuple[Column, ...], how: Merge | None, names: list[str], rank: int
 ) -> tuple[Column, ...]:
-    """Return the columns `names` of a chunk's result, merged as `how` says from groups of parts."""
+    """Return the result for a chunk of queries, merged as `how` says from groups of parts.
+
+    A result is the tuple of the columns `names`, whose first `rank` axes are those of the queries.
+    """
     # `merge` takes columns with one axis of queries, and writes to those of the first group.
     assert how is not None
     first, *others = (

@@ -36,7 +36,8 @@ NUMBERS: dict[Merge, tuple[np.ufunc, float | bool]] = {
 def merge(how: Merge, answers: Columns, other: Columns, rows: Rows | None = None) -> None:
     """Merge the answers `other` of a part into `answers`, in place; both are columns by name.
 
-    Row i of `other` is for row `rows[i]` of `answers`; without `rows`, for row i.
+    Row i of `other` is for row `rows[i]` of `answers`; without `rows`, for row i. `how` says what
+    is kept of two answers: the least by (t or distance, id), or their sum, minimum or disjunction.
     """
     chosen = slice(None) if rows is None else rows
     if how is not Merge.LEAST:
@@ -67,7 +68,10 @@ def _merge_least(answers: Columns, other: Columns, chosen: Rows | slice) -> None
 
 
 def _merge_first_few(answers: Columns, other: Columns, chosen: Rows | slice) -> None:
-    """Keep the first k by (t or distance, id) of `other` and rows `chosen`, (n, k) or (n, k, 3)."""
+    """Keep the first k by (t or distance, id) of the answers at rows `chosen` and those of `other`.
+
+    Both have k answers to each query: columns have the shape (n, k), or (n, k, 3).
+    """
     both = {
         name: np.concatenate([column[chosen], other[name]], 1) for name, column in answers.items()
     }
@@ -83,7 +87,10 @@ class MergedAnswers:
     """Answers so far of a flat batch of queries, in `columns`."""
 
     def __init__(self, verb: Verb, shape: tuple[int, ...], extra: Kinds = NO_COLUMNS) -> None:
-        """Begin with misses, of `shape` (n,) for n queries, or (n, k) if each has k answers."""
+        """Begin with misses, of `shape` (n,) for n queries, or (n, k) if each has k answers.
+
+        `verb` declares the query. `extra` has the types of columns besides those of its result.
+        """
         assert verb.merge is not None
         self._how, self.columns = verb.merge, Columns()
         for name, kind in (verb.columns(id_type=np.int64) | extra).items():
@@ -93,7 +100,10 @@ class MergedAnswers:
             self.columns[name] = np.full(full, begin, kind)
 
     def reach(self, rows: Rows) -> Floats | None:
-        """Return up to which distance parts may change the answers `rows`; None for any."""
+        """Return the largest distance at which a part may change the answer, for queries `rows`.
+
+        None if parts at any distance may change all of them.
+        """
         if self._how is Merge.SUM:
             return None
         # The first column is t or the distance or, for `Merge.ANY`, whether there is a hit: if so,
@@ -119,10 +129,11 @@ class MergedLists:
         self, verb: Verb, keys: tuple[str, ...], size: int, limit: int | None = None,
         extra: Kinds = NO_COLUMNS,
     ) -> None:  # fmt: skip
-        """Begin without entries of `size` queries, of which each has at most the first `limit`.
+        """Begin without entries of `size` queries, which `verb` declares.
 
         `keys` are the columns to sort by: first the number of the query, then the order of its
-        entries.
+        entries. With a `limit`, a query has at most that many entries, the first in order. `extra`
+        has the types of columns besides those of the result.
         """
         self._keys, self._size, self._limit = keys, size, limit
         kinds = verb.columns(id_type=np.int64) | {keys[0]: np.int64} | extra

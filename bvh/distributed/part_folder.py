@@ -163,7 +163,10 @@ def read_index(place: str) -> Index:
 
 
 def _index_of(content: dict[str, Any]) -> Index:
-    """Return the index in `content`, read from JSON; raise a ValueError or one of _DAMAGE."""
+    """Return the index in `content`, read from JSON, after checks.
+
+    Raises a ValueError, or an error that missing keys and wrong types cause, if it is not valid.
+    """
     if content["format"] != FORMAT or type(content["version"]) is not int:
         raise ValueError("is not an index of parts")
     if (version := content["version"]) > VERSION:
@@ -278,7 +281,10 @@ class NewPartFolder:
         self.scratch.mkdir()
 
     def add(self, number: int, tree: BVH, ids: NDArray[np.int64]) -> PartRecord:
-        """Write the files of part `number`, a tree and ids of its triangles; return its record."""
+        """Write the files of part `number`; return its record in the index.
+
+        `ids` are the ids in the mesh of the triangles of `tree`.
+        """
         tree_path, ids_path = (self.path / name for name in file_names(number))
         size, contents = file_size_and_pieces(tree, threads=1)
         pieces, stream = list(contents), io.BytesIO()
@@ -327,7 +333,10 @@ class NewPartFolder:
 
 @contextlib.contextmanager
 def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewPartFolder]:
-    """Return a context with a new folder for parts, whose files are removed after an exception."""
+    """Return a context with a new folder for parts, whose files are removed after an exception.
+
+    For a URL, parts are written to a temporary folder, and copied by `publish`.
+    """
     place = os.fspath(folder)
     if is_url(place):
         files, root = file_system(place)

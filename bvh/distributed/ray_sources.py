@@ -247,8 +247,10 @@ def _checked(target: Searchable, verb: str, options: Options) -> tuple[Verb, Opt
 
 
 def _blocks_of(*, maker: partial[RayBlocks], block_info: Any = None) -> RayBlocks:
-    """Return the rays of the chunk that `map_blocks` describes in `block_info`."""
-    # Entry None is about the output: "array-location" has (start, stop) for each axis.
+    """Return ``maker(place)``, the rays of the chunk that `map_blocks` describes in `block_info`.
+
+    Its entry None is about the output: "array-location" has (start, stop) for each axis.
+    """
     return maker(tuple(slice(*ends) for ends in block_info[None]["array-location"]))
 
 

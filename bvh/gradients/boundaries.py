@@ -16,10 +16,11 @@ from bvh.gradients.formulas import Rule, cross, dot, largest, times
 
 
 def _slopes(lib, points, ends, numbers):
-    """Return the derivatives of winding numbers by the first and second `ends` of open edges.
+    """Return the derivatives of winding numbers (...,) by the `ends` of open edges (k, 2, 3).
 
-    They are (..., k, 3), for `ends` (k, 2, 3), and 0 for a point on an edge, and where the winding
-    `numbers` of `points` (..., 3) are not finite.
+    They are two arrays (..., k, 3), for the first and for the second ends, and 0 where there is no
+    derivative: for a point on an edge, and where the winding `numbers` of `points` (..., 3) are not
+    finite. `lib` is an `ArrayLibrary`.
     """
     xp = lib.xp
     seen = xp.isfinite(numbers)[..., None, None]
@@ -50,7 +51,10 @@ def _slopes(lib, points, ends, numbers):
 
 
 def pull_winding(lib, points, ends, numbers, gradients):
-    """Return gradients of points (..., 3) and `ends` of edges (k, 2, 3) from those of `numbers`."""
+    """Return gradients of points, (..., 3), and of `ends` of edges, (k, 2, 3).
+
+    `gradients` has those of the winding `numbers`, (...,); `lib` is an `ArrayLibrary`.
+    """
     # A move of the point is the opposite move of both ends of all edges.
     first, last = _slopes(lib, points, ends, numbers)
     by_points = -times(gradients[0], (first + last).sum(-2))
@@ -60,7 +64,11 @@ def pull_winding(lib, points, ends, numbers, gradients):
 
 
 def push_winding(lib, points, ends, numbers, tangents):
-    """Return tangents of winding `numbers` (...,) from those of `points` (..., 3) and `ends`."""
+    """Return (tangents of the winding `numbers`, (...,),).
+
+    `tangents` are those of `points`, (..., 3), and of the `ends` of edges, (k, 2, 3); `lib` is an
+    `ArrayLibrary`.
+    """
     first, last = _slopes(lib, points, ends, numbers)
     moves, moved = tangents[0][..., None, :], tangents[1]
     change = dot(first, moved[:, 0] - moves) + dot(last, moved[:, 1] - moves)

@@ -69,12 +69,12 @@ class HitRates(NamedTuple):
 
 
 class PointRates(NamedTuple):
-    """Derivatives of closest points, 0 where there is none, or none in range.
+    """Derivatives of closest points.
 
     `away` is the gradient of the distance, (..., 3); `offset` is p - q over the face's length;
     `inverse` is 1 over that length; `xx`, `xy` and `yy` are entries of the inverse of the Gram
-    matrix of the edges that q may move along. Distances have derivatives where `usable`, the other
-    results where `movable`.
+    matrix of the edges that q may move along. All are 0 where there is no derivative, or none in
+    range: distances have derivatives where `usable`, the other results where `movable`.
     """
 
     away: Array
@@ -125,7 +125,10 @@ def _with_finite_rows(formula):
 
 @_with_finite_rows
 def pull_hit(lib, directions, corners, hits, hit, gradients):
-    """Return gradients of origins, directions and corners from those of t, u, v and position."""
+    """Return gradients of origins, directions and corners from `gradients` of t, u, v and position.
+
+    `hits` are t, u and v, and `hit` is True where there is a hit.
+    """
     rates = hit_rates(lib, directions, corners, hits, hit)
     by_t, by_u, by_v, by_position = (_only(lib, rates.usable, x) for x in gradients)
     t, along = _only(lib, rates.usable, hits[0]), dot(by_position, rates.heading)
@@ -139,7 +142,10 @@ def pull_hit(lib, directions, corners, hits, hit, gradients):
 
 @_with_finite_rows
 def push_hit(lib, directions, corners, hits, hit, tangents):
-    """Return tangents of t, u, v and position from those of origins, directions and corners."""
+    """Return tangents of t, u, v and position from `tangents` of origins, directions and corners.
+
+    `hits` are t, u and v, and `hit` is True where there is a hit.
+    """
     rates = hit_rates(lib, directions, corners, hits, hit)
     t = _only(lib, rates.usable, hits[0])
     # The move of the ray at t, and r, how far the face moves from it.
@@ -177,7 +183,10 @@ def hit_rates(lib, directions, corners, hits, hit):
 
 @_with_finite_rows
 def pull_point(lib, points, corners, results, hit, gradients, signed):
-    """Return gradients of points and corners from those of distance, u, v and position."""
+    """Return gradients of points and corners from `gradients` of distance, u, v and position.
+
+    `results` are distances, `signed` or not, u and v; `hit` is True where there is a closest point.
+    """
     # The transpose of `push_point`: (h1, h2) is the gradient by its (x, y), (k1, k2) by (b1, b2).
     rates = point_rates(lib, points, corners, results, hit, signed)
     by_distance = _only(lib, rates.usable, gradients[0])
@@ -197,7 +206,10 @@ def pull_point(lib, points, corners, results, hit, gradients, signed):
 
 @_with_finite_rows
 def push_point(lib, points, corners, results, hit, tangents, signed):
-    """Return tangents of distance, u, v and position from those of points and corners."""
+    """Return tangents of distance, u, v and position from `tangents` of points and corners.
+
+    `results` are distances, `signed` or not, u and v; `hit` is True where there is a closest point.
+    """
     rates = point_rates(lib, points, corners, results, hit, signed)
     faces, by_corners = rates.faces, tangents[1]
     # The move of the face at the closest point, and that of the point relative to it.
@@ -246,7 +258,10 @@ POINT_RULES = [
 
 
 def point_rates(lib, points, corners, results, hit, signed):
-    """Return the `PointRates` of points with `results`: distances, perhaps `signed`, u and v."""
+    """Return the `PointRates` of the points of faces, with `corners`, that are closest to `points`.
+
+    `results` are distances, `signed` or not, u and v; `hit` is True where there is a closest point.
+    """
     xp = lib.xp
     distance, u, v = results
     faces = _faces(lib, corners, u, v, hit)
@@ -291,8 +306,8 @@ def point_rates(lib, points, corners, results, hit, signed):
 def _inverse_gram(lib, e1, e2, weights, inside, area):
     """Return (xx, xy, yy) of the inverse Gram matrix of the edges that a closest point moves along.
 
-    These are e1 and e2 `inside` a face, and one edge on that. At a vertex there is none, and all
-    three numbers are 0. `area` is the squared length of e1 x e2.
+    These are e1 and e2 where the point is `inside` a face, and one edge where it is on that. At a
+    vertex there is none, and all three numbers are 0. `area` is the squared length of e1 x e2.
     """
     xp = lib.xp
     w0, w1, w2 = weights

@@ -108,7 +108,10 @@ RuntimeError
         return jax.pure_callback(find, jax.ShapeDtypeStruct(find().shape, np.float64))
 
     def search(self, search, arguments, shape):
-        """Return the results of a search, of leading `shape`; under `vmap` by one call for all."""
+        """Return the results of a search, without derivatives; under `vmap` by one call for all.
+
+        `arguments` are vertices or None, then those of the query, whose common shape is `shape`.
+        """
         # Shape of a row by its size in `types`.
         tails = {0: (), 3: (3,), 9: (3, 3)}
         types = [jax.ShapeDtypeStruct(shape + tails[n], dtype) for n, dtype in search.types()]

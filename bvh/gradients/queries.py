@@ -146,7 +146,10 @@ class DifferentiableQueries(ABC, Generic[Array]):
         return query
 
     def function(self, query: Query, example: str) -> Query:
-        """Return a method as a function of the module, with an `example` in its docstring."""
+        """Return a method as a function of the module, with `example` at the end of its docstring.
+
+        Imports of the module are put before the example. The function is added to `functions`.
+        """
         answer = self.guarded(query)
 
         @wraps(query)
@@ -364,8 +367,9 @@ class DifferentiableQueries(ABC, Generic[Array]):
     ) -> tuple[Array, ...]:  # fmt: skip
         """Return the columns of the result of `query`, then the arrays that derivatives depend on.
 
-        These are `vectors`, the arguments (..., 3), broadcast to the shape of the result, and the
-        corners of faces, (..., 3, 3). `bounds` are the arguments (...).
+        Columns are t, prim_id, u, v and front, or distance, prim_id, u, v and position. Derivatives
+        depend on `vectors`, the arguments (..., 3) by name, broadcast to the shape of the result,
+        and on the corners of faces, (..., 3, 3). `bounds` are the arguments (...) by name.
         """
         tree = searches.checked_tree(query, tree)
         rows = {name: self.reals(name, value) for name, value in vectors.items()}

@@ -83,7 +83,10 @@ class TreeSearch:
         return (*columns, corners if self.moving else points[corners])
 
     def _search(self, tree: BVH, *arguments: Any) -> Arrays:
-        """Return the columns that `__call__` lists; `arguments` are those of the query."""
+        """Return the columns that `__call__` lists; `arguments` are those of the query.
+
+        Signed distances are those of `closest_point`, negative for points inside.
+        """
         # Queries on devices have fewer options, and none that are None.
         options = {k: v for k, v in self.options.items() if v is not None}
         if self.query == "winding_number":

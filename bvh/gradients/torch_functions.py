@@ -83,7 +83,10 @@ class Searching(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, search, *tensors):
-        """Search once for a batch, whose axis, `in_dims` of arguments, is first: (results, 0)."""
+        """Search once for a batch, whose axis comes first; return (results, 0), that axis.
+
+        `in_dims` are the batch axes of the arguments, None for those without; `info` is unused.
+        """
         batch = [
             None if x is None else x.unsqueeze(0) if dim is None else x.movedim(dim, 0)
             for x, dim in zip(tensors, in_dims[1:], strict=True)

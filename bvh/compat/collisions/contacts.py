@@ -126,7 +126,10 @@ def common_points(first: Reals, second: Reals) -> Reals:
 
 
 def crossed(first: Reals, second: Reals) -> tuple[Reals, NDArray[np.bool_]]:
-    """Return the `common_points` (m, 3) of pairs of triangles, and which are on both, (m,)."""
+    """Return the `common_points` (m, 3) of pairs of triangles, and which of them are on both, (m,).
+
+    A point that is off a triangle by more than CROSSING of the coordinates is not on it.
+    """
     points = common_points(first, second)
     around = first - points[:, None], second - points[:, None]
     size = sum(np.abs(triangles).max(axis=(1, 2)) for triangles in around)
@@ -141,8 +144,8 @@ def crossed(first: Reals, second: Reals) -> tuple[Reals, NDArray[np.bool_]]:
 def _common(a: Reals, b: Reals) -> Reals:
     """Return the middle (m, 3) of the intersection of touching triangles a and b, (m, 3, 3) each.
 
-    Its corners are corners of a triangle, crossings of an edge and the other plane, or crossings of
-    two edges. Of all these points, those nearest to both triangles are averaged.
+    Corners of the intersection are corners of a triangle, crossings of an edge and the other plane,
+    or crossings of two edges. Of all these points, those nearest to both triangles are averaged.
     """
     size = np.abs(a - a[:, :1]).max(axis=(1, 2)) + np.abs(b - b[:, :1]).max(axis=(1, 2))
     # Relative to a corner of `a`, and divided by their size, so that nothing overflows.
@@ -187,9 +190,9 @@ def contact_places(
 ) -> tuple[Reals, Reals, Reals, NDArray[np.bool_]]:
     """Return points (m, 3), normals (m, 3), depths (m,) and has_round (m,) of touching primitives.
 
-    The first of each pair is in the scene of `view`, the second in that of `content`. A point is in
-    the middle of the contact; a normal is the first's. Depths are NaN where one is a face;
-    has_round is True where one is a sphere or a capsule.
+    The first of each pair belongs to a leaf of the scene of `view`, the second to one of `content`.
+    A point is in the middle of the contact; a normal is the first's, of length 1. Depths are NaN
+    where one is a face; has_round is True where one is a sphere or a capsule.
     """
     first, second = pairs.leaf.T
     has_round = view.round_trees[view.tree_of[first]]
@@ -208,7 +211,10 @@ def contact_places(
 
 
 def _corners(view: SceneView, pairs: ScenePairs, side: int) -> Reals:
-    """Return the world's corners (m, 3, 3) of the faces on a `side`, 0 or 1, of `pairs`."""
+    """Return the corners (m, 3, 3), in the world, of one face of each of the `pairs`.
+
+    On `side` 0 of a pair is its first face, on 1 its second; `view` is that of this side's scene.
+    """
     leaf, corners = pairs.leaf[:, side], np.empty((len(pairs), 3, 3))
     for k in np.unique(leaf).tolist():
         rows = leaf == k
@@ -221,7 +227,11 @@ def _corners(view: SceneView, pairs: ScenePairs, side: int) -> Reals:
 def _round_places(
     view: SceneView, content: SceneView, pairs: ScenePairs
 ) -> tuple[Reals, Reals, Reals]:
-    """Return points, normals and depths as `contact_places` does, for pairs with a round shape."""
+    """Return points (m, 3), normals (m, 3) and depths (m,) of touching pairs with a round shape.
+
+    Normals are those of the first of each pair; the normal of a shape points to the second. Depths
+    are the sum of the radii less the distance of the axes; NaN if one of a pair is a face.
+    """
     rounds = RoundInstances(view, content)
     points, normals = np.empty((2, len(pairs), 3))
     depths = np.full(len(pairs), np.nan)
@@ -251,9 +261,11 @@ def _round_places(
 def depth_in_mesh(
     tree: BVH, transform: Reals, shapes: BVH, placed: Reals, prims: Iterable[int]
 ) -> float:
-    """Return the depth in a closed mesh, negative outside, of the deepest of `shapes` with `prims`.
+    """Return the depth, in the closed mesh of `tree`, of the deepest of the `shapes` with `prims`.
 
-    The mesh is moved by `transform`, and the shapes by `placed`.
+    The depth is a shape's radius less the least signed distance of its axis from the mesh; negative
+    if it is outside. That of a capsule may be too small by 2**-13 of its axis's length. `prims` are
+    ids; the mesh is moved by `transform` and the shapes by `placed`, both (4, 4).
     """
     must_bound_a_solid("depth", "the mesh", tree)
     solid = Scene()
@@ -275,9 +287,10 @@ def depth_of_meshes(placed: Iterable[tuple[BVH, Reals]]) -> float:
 
 
 def point_inside(solid: Instance, other: Instance, connected: bool) -> Reals | None:
-    """Return a point, in the world, of `other` inside `solid`; None if there is none.
+    """Return a point, in the world, of the instance `other` that is inside the instance `solid`.
 
-    Their surfaces do not touch, so one vertex decides if the mesh of `other` is `connected`.
+    The result is None if `other` is outside. Their surfaces do not touch, so one vertex decides if
+    the mesh of `other` is `connected`.
     """
     if other.child.kind in ROUND:
         # The lowest point of each shape (see ROUND).

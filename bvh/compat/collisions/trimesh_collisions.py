@@ -214,8 +214,8 @@ class CollisionManager:
     ) -> tuple[bool, set[Names], list[ContactData]]:
         """Return whether meshes collide with those of `other`, the names of pairs, and contacts.
 
-        `other` may be this manager. Contacts are returned if `detailed`; unless that or `named`,
-        the search ends at the first pair.
+        If `other` is this manager, its meshes are compared with each other. All pairs are returned
+        if `named` or `detailed`, with contacts if `detailed`; else the search ends at the first.
         """
         (view, content), threads = self._views(other), thread_count(None)
         any_one = not (named or detailed)
@@ -234,7 +234,6 @@ class CollisionManager:
         (view, content), threads = self._views(other), thread_count(None)
 
         def compared(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.bool_]:
-            # In one manager, each two leaves once.
             return first < second if content is view else np.ones(len(first), np.bool_)
 
         transform, progress, itself = None, None, False  # if True, shared edges do not count
@@ -258,8 +257,8 @@ class CollisionManager:
     ) -> Callable[[], float]:  # fmt: skip
         """Return a function that returns how deep two objects, as they are now, are in each other.
 
-        `first` and `second` are ids here and in `other`. Of `prims`, ids of a shape and a face, the
-        shape alone counts. The depth is `known_depth` unless NaN.
+        `first` and `second` are ids here and in `other`. With spheres or capsules, `prims` has the
+        ids of a shape and a face: only that shape counts. The depth is `known_depth` unless NaN.
         """
         if not np.isnan(known_depth):
             return lambda: known_depth
@@ -276,9 +275,10 @@ class CollisionManager:
         self, other: CollisionManager, touching: NDArray[np.int32], any_one: bool,
         ignored: NDArray[np.int64] = NO_PAIRS,
     ) -> list[Inside]:  # fmt: skip
-        """Return pairs of a mesh and a solid one around it; only the first if `any_one`.
+        """Return (id, id in `other`, inner point) for pairs of a mesh and a solid one around it.
 
-        Left out are pairs of ids in `touching` (n, 2), and those in `ignored` (see `_nearest`).
+        If `any_one`, the first is enough. Left out are pairs of ids in `touching` (n, 2), and those
+        in `ignored`, one number each: the first id times 2**32, plus the second.
         """
         if not (self._solid or other._solid):
             return []
@@ -309,7 +309,8 @@ class CollisionManager:
     ) -> tuple[float, Names, DistanceData | None]:
         """Return the distance of the nearest meshes of both managers, their names, and its data.
 
-        The mesh `excluded` is not compared with its copy, the only one in `other`.
+        The mesh with the id `excluded` is not compared with the only mesh of the other manager,
+        which is a copy of it. Without a pair the result is inf, (None, None) and None.
         """
         view, content = self._views(other)
         # A pair to ignore is the first id times 2**32, plus the second, which is 0 here.

@@ -43,7 +43,10 @@ _Rows = tuple[int, int, np.dtype[np.void]]
 
 
 def windows_of(source: Any) -> Iterator[Window]:
-    """Yield the triangles of paths or meshes in order, at least one window each; errors name it."""
+    """Yield the triangles of a path or mesh, or of several, in order, some at a time.
+
+    Each path or mesh has at least one window, perhaps without triangles. Errors name it.
+    """
     first_vertex = 0
     for number, item in enumerate(_items(source)):
         is_path = isinstance(item, str | os.PathLike)
@@ -186,7 +189,7 @@ def _are_triangles(
     """Return whether all faces of a PLY file are triangles; raise if the file is cut off.
 
     Faces are `count` rows from byte `offset` on, with the layout `row` if they are triangles. The
-    file must then have `end` bytes, if that is known.
+    file must then have `end` bytes, None if the size of what follows the faces is not known.
     """
     size = os.path.getsize(path)
     cut_off = ValueError(f"is cut off: {size} bytes do not hold its {count} faces")
@@ -211,7 +214,10 @@ def _are_triangles(
 
 
 def _ply_row(order: str, element: Element) -> np.dtype[np.void] | None:
-    """Return the layout of rows, of triangles for faces; None if rows may differ in size."""
+    """Return the layout of an element's rows; None if they may differ in size.
+
+    Faces are taken to be triangles. `order` is the byte order, "<" or ">".
+    """
     fields: list[tuple[str, str] | tuple[str, str, int]] = []
     # `length` is the type of a list's length; None for a property that is a number.
     for name, kind, length in element.properties:

@@ -56,7 +56,10 @@ class OpenPart(NamedTuple):
 
     @property
     def is_intact(self) -> bool:
-        """Whether no mapped file was changed in place: reading one that was cut off may crash."""
+        """Whether no mapped file was changed in place: reading one that was cut off may crash.
+
+        A file that was removed, or replaced by one of another inode, stays mapped as it was.
+        """
         for path, state in self.files.items():
             with contextlib.suppress(OSError):
                 now = _state(path)
@@ -70,7 +73,10 @@ class OpenParts:
     """Parts of a folder or URL, opened when needed; those used last stay open."""
 
     def __init__(self, place: str, index: Index, memory: int) -> None:
-        """Begin without open parts of `place`; their trees may have `memory` bytes together."""
+        """Begin without open parts of `place`, a folder or URL with this index.
+
+        Open parts stay open as long as their trees have at most `memory` bytes together.
+        """
         self._place, self._index, self._memory = place, index, memory
         self._open: OrderedDict[int, OpenPart] = OrderedDict()
 
@@ -169,7 +175,7 @@ _all: weakref.WeakValueDictionary[tuple[str, str, int], OpenParts] = weakref.Wea
 
 
 def open_parts(place: str, index: Index, memory: int) -> OpenParts:
-    """Return the open parts that all `Parts` of a folder or URL in this process share.
+    """Return the open parts of a folder or URL, which all its `Parts` in this process share.
 
     So all tasks that query groups of parts map no more than `memory` bytes together, and the part
     that each thread is querying.

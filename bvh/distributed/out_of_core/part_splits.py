@@ -15,7 +15,8 @@ CELLS = 64
 class Grid:
     """Counts and boxes of triangles by the cell that their centroid is in.
 
-    `counts`, `low` and `high`, the corners of boxes, have a row for each cell; z varies fastest.
+    `counts`, `low` and `high`, the lower and upper corners of boxes, have a row for each cell; z
+    varies fastest.
     """
 
     def __init__(self, lower: NDArray[np.float64], upper: NDArray[np.float64]) -> None:
@@ -28,7 +29,10 @@ class Grid:
         self.high = np.full((CELLS**3, 3), -np.inf)
 
     def cells_of(self, corners: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the cell (n,) of the centroid of each triangle, with `corners` (n, 3, 3)."""
+        """Return the number (n,) of the cell of each triangle, with vertices `corners` (n, 3, 3).
+
+        A coordinate of a centroid that is not finite counts as the lowest.
+        """
         with np.errstate(all="ignore"):
             place = (0.5 * centroids(corners) - 0.5 * self._lower) / self._half
             place *= CELLS
@@ -68,7 +72,10 @@ _Block = tuple[slice, ...]
 
 
 def parts_of_cells(grid: Grid, largest: int) -> NDArray[np.int32]:
-    """Return the part of each cell, in the order of splits; of several cells, it is not larger."""
+    """Return the part that each cell of a grid belongs to, numbered from 0 in the order of splits.
+
+    Parts have at most `largest` triangles, except those of a single cell.
+    """
     counts = grid.counts.reshape(CELLS, CELLS, CELLS)
     low, high = (array.reshape(CELLS, CELLS, CELLS, 3) for array in (grid.low, grid.high))
     parts, number = np.zeros((CELLS,) * 3, np.int32), 0
@@ -93,8 +100,8 @@ def _best_cut(
 ) -> tuple[_Block, _Block] | None:  # fmt: skip
     """Return the halves of a block with the least SAH cost; None if one cell has all triangles.
 
-    Halves with less than a quarter of `largest` triangles are avoided: a part costs as much as many
-    nodes. Arrays are those of the grid, indexed by (x, y, z).
+    `counts`, `low` and `high` are those of the grid, indexed by (x, y, z). Halves with less than a
+    quarter of `largest` triangles are avoided: a part costs as much as many nodes.
     """
     total = int(counts[block].sum())
     # Whether a half is small, the cost, the axis, and the last slab of the first half.
@@ -127,7 +134,10 @@ def _best_cut(
 
 
 def _areas(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return half the areas of boxes around the first of n bins, the first two, and so on, (n,)."""
+    """Return half the surface areas (n,) of boxes around the first bin, the first two, and so on.
+
+    `low` and `high` (n, 3) are the corners of the boxes of n bins.
+    """
     # The box of an empty bin is from inf to -inf.
     with np.errstate(all="ignore"):
         extent = np.maximum.accumulate(high) - np.minimum.accumulate(low)

@@ -89,10 +89,11 @@ class PartRays(NamedTuple):
         self, query: Callable[..., Any], search: Callable[..., Any], batch: RayBatch,
         options: RayOptions, *rest: Any,
     ) -> Any:  # fmt: skip
-        """Return the result of `query`, a method of `BVH`, merged from parts that may change it.
+        """Return the result of a query, merged from all parts that may change it.
 
-        ``search(part, rays, options, *rest)`` is the method of `RaySearch` that answers it for a
-        part; if it lists hits, `rest` ends with the largest number of hits of a ray, or None.
+        `query` is the method of `BVH`. ``search(part, rays, options, *rest)`` is the method of
+        `RaySearch` that answers it for a part; if it lists hits, the last of `rest` is the largest
+        number of hits of a ray, or None.
         """
         verb, part_options = declared(query), options._replace(progress=None)
         extra, lists = PART if verb.record else {}, None
@@ -130,7 +131,11 @@ class PartRays(NamedTuple):
 
 
 class PartPoints(NamedTuple):
-    """Target of points of the faces that count for `mask`; `bounds` is the box of all parts."""
+    """Target of points (see `PointTarget`): the faces of all parts that count for `mask`, an int32.
+
+    `rays` is the target of rays, `bounds` (2, 3) the box of all parts, and `query` the name of the
+    query that is answered.
+    """
 
     rays: PartRays
     bounds: Floats
@@ -252,7 +257,11 @@ class PartPoints(NamedTuple):
         search: Callable[[OpenPart, PointBatch, int], Columns], progress: Progress | None,
         count: int | None = None,
     ) -> None:  # fmt: skip
-        """Merge the answers of ``search(part, points, number)`` of parts that may change them."""
+        """Merge into `answers` the answers of the parts that may change them, near to far.
+
+        ``search(part, points, number of the part)`` returns the answers of a part; `count` is the
+        number of closest points that each point asks for, None for one.
+        """
 
         def visit(part: OpenPart, rows: Rows, number: int) -> None:
             """Merge the answers of a part to the points `rows`."""
@@ -270,7 +279,10 @@ class PartPoints(NamedTuple):
 
 
 class PartRegions(NamedTuple):
-    """Target of regions of the faces that count for `mask`; `bounds` is the box of all parts."""
+    """Target of regions: the faces of all parts that count for `mask`, an int32.
+
+    `bounds` (2, 3) is the box of all parts, and `query` the name of the query.
+    """
 
     visits: PartVisits
     bounds: Floats

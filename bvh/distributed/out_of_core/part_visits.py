@@ -42,7 +42,11 @@ class PartVisits:
     """Parts with their boxes, as rays, points and regions visit them."""
 
     def __init__(self, opened: OpenParts, boxes: Floats, bits: NDArray[np.uint32]) -> None:
-        """Store the parts, and of each its box, NaN for no visits, and the bits of its faces."""
+        """Store the parts, and of each its box (lower, upper) and the group bits of its faces.
+
+        `boxes`, (n, 6), are around the valid triangles; parts with boxes of NaN are not visited.
+        A part has a face that counts for a mask exactly if the mask shares one of its `bits`, (n,).
+        """
         self._open, self._boxes, self._bits = opened, boxes, bits
         self._valid = np.flatnonzero(~np.isnan(boxes[:, 0]))
         # By mask, an int32, the boundary of the faces of these parts that count.
@@ -54,7 +58,9 @@ class PartVisits:
     ) -> None:  # fmt: skip
         """Visit the parts that rays may hit, near to far.
 
-        ``finish()`` is called whenever a run of rays, in order, has visited all parts.
+        ``visit(part, rows, number)`` queries part `number` for the rays `rows`. ``reach(rows)``
+        returns up to which t parts may change the answers of rays, None for any t. ``finish()`` is
+        called whenever a run of rays, in the order of the batch, has visited all parts.
         """
         # Boxes have no faces to filter or cull, and no progress of their own.
         box_options = RayOptions(threads=options.threads)
@@ -90,7 +96,11 @@ class PartVisits:
         self, batch: PointBatch, visit: Visit, progress: Progress | None, reach: Reach,
         count: int | None = None, mask: int = -1,
     ) -> None:  # fmt: skip
-        """Visit the parts with faces for `mask` that may have one of the `count` closest points."""
+        """Visit the parts that are near points, and have faces for `mask`, near to far.
+
+        `visit` and `reach` are as in `of_rays`; `count` is the number of closest points that each
+        point asks for, None for one.
+        """
         parts = self._selected(mask)
         for block in _blocks(batch.size, progress, max(POINTS // (count or 1), 1)):
             limits = some_of(batch.limits, block)
@@ -104,9 +114,11 @@ class PartVisits:
     def _near(
         self, points: Floats, limits: Floats, parts: Rows, begin: int, rows: Rows
     ) -> Iterator[Group]:
-        """Yield a group for each of `parts` within the limit of some of the points `rows`.
+        """Yield (part, rows, least) for each of `parts` that is near to some of the points `rows`.
 
-        `points` (n, 3) and `limits`, (n,) or one for all, are of the n rows from `begin` on.
+        A row is yielded if the box of the part is within its limit of distance; `least` is a lower
+        bound of its distance from the box. `points` (n, 3) and `limits`, (n,) or one for all, are
+        those of the n rows from `begin` on.
         """
         # `least`, the largest coordinate of the gap, is reduced below the distance as computed,
         # whose error is 4 units in the last place even where squares underflow.
@@ -142,7 +154,8 @@ class PartVisits:
     ) -> None:  # fmt: skip
         """Visit the parts with faces that count for `mask`, by number, for `size` queries.
 
-        ``may_meet(lower corner, upper corner)`` returns which queries may meet a box.
+        ``may_meet(lower corner, upper corner)`` returns a mask (size,) of the queries that may meet
+        a box, and ``visit(part, rows)`` gets the numbers of these queries.
         """
         parts = self._selected(mask).tolist()
         for done, number in enumerate(parts, 1):
@@ -175,7 +188,10 @@ def _part_counts(near: Callable[[Rows], Iterator[Group]], rows: Rows) -> Rows:
 
 
 def _grouped(part: NDArray[np.integer], rows: Rows, entry: Floats) -> list[Group]:
-    """Return the groups of pairs, ascending: columns of parts, rows, and distances of entry."""
+    """Return (number, rows, entries) for each part that occurs in `part`, in ascending order.
+
+    The arguments are columns of pairs: a part, a row, and the distance at which it enters the part.
+    """
     # NumPy sorts 16-bit integers by radix, in a sixth of the time.
     part = part.astype(np.uint16) if part.max(initial=0) < 1 << 16 else part
     order = np.argsort(part, kind="stable")
@@ -192,7 +208,11 @@ def some_of(column: Column, rows: Rows) -> Column:
 
 
 def rays_of(batch: RayBatch, rows: Rows, reach: Floats | None, masked: bool = True) -> RayBatch:
-    """Return the rays `rows` of a batch, flat, up to `reach`; with all bits unless `masked`."""
+    """Return the rays `rows` of a batch, as a flat batch.
+
+    They end at `reach` (len(rows),) or before, if it is given. Unless `masked`, the mask of all has
+    all bits.
+    """
     o, d, t_min, t_max, masks = (some_of(column, rows) for column in batch.rays)
     if reach is not None:
         t_max = kernel_input(np.minimum(t_max, reach))
@@ -211,9 +231,10 @@ def _blocks(size: int, report: Progress | None, together: int) -> Iterator[Rows]
 
 
 def _runs(rows: Rows, parts: int, counts_of: Callable[[Rows], Rows]) -> Iterator[Rows]:
-    """Yield rows in runs with at most PAIRS pairs with parts, or of one row, to fit into memory.
+    """Yield rows in runs, so that the arrays of their pairs with parts fit into memory.
 
-    ``counts_of(rows)`` returns how many parts each row is paired with, at most `parts`.
+    Each run has at most PAIRS pairs, or is one row. ``counts_of(rows)`` returns the number of parts
+    that each row is paired with, at most `parts`.
     """
     if len(rows) * parts <= PAIRS:
         yield rows

@@ -143,7 +143,8 @@ def _read(
 ) -> tuple[list[Source], bool]:
     """Write all triangles to the file `spill`; return the sources, and whether any has groups.
 
-    Groups are `given`, or those of trees. `box` (2, 3) is extended to contain all centroids.
+    Groups are `given`, or None for those of trees among the sources. `box` (2, 3) is extended to
+    contain all centroids.
     """
     names, firsts, count, grouped = list[str](), list[int](), 0, given is not None
     with open(spill, "xb") as file:
@@ -183,7 +184,9 @@ def _split(
 ) -> Iterator[Path]:
     """Distribute the triangles of a file to files of at most `largest`, and yield their paths.
 
-    `box` is that of the centroids, if known; `depth` counts divisions. Other files are removed.
+    Triangles are divided by their centroids, whose box is `box`, computed first if it is None.
+    `depth` counts divisions; from DEEPEST on, triangles are divided by id. Files that are not
+    yielded are removed.
     """
     count = spill.stat().st_size // TRIANGLE.itemsize
     if count <= largest:
@@ -237,7 +240,10 @@ def _build(
     piece: Path, target: NewPartFolder, number: int, quality: Quality, threads: int | None,
     grouped: bool,
 ) -> PartRecord:  # fmt: skip
-    """Build the tree of the triangles in a file, with groups if `grouped`; write part `number`."""
+    """Build the tree of the triangles in the file `piece`; write it as part `number` of `target`.
+
+    `grouped` says whether the part stores group bits. Returns the record of the part.
+    """
     rows = np.fromfile(piece, TRIANGLE)
     piece.unlink()
     ids, points = rows["id"].copy(), rows["corners"].reshape(-1, 3)

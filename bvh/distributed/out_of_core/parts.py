@@ -260,7 +260,11 @@ def load(
 def tile_rays(
     rows: slice, columns: slice, camera: Camera, samples: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return rays (rows, columns, 3) of a tile of a picture with `samples` a side of a pixel."""
+    """Return (origins, directions) of the rays of a tile of a picture, shape (rows, columns, 3).
+
+    The slices are of the grid of rays of the picture, which has `samples` rays along each side of
+    a pixel.
+    """
     x = (np.arange(columns.start, columns.stop) + 0.5) / samples
     y = (np.arange(rows.start, rows.stop) + 0.5) / samples
     return camera.ray(x, y[:, None])
