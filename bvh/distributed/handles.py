@@ -78,7 +78,7 @@ class Handle:
 
 @cache
 def mapped_content(kind: str, path: str, checksum: str, offset: int) -> BVH | Scene:
-    """Return the tree or scene, by `kind`, of a file of this `checksum`, which a process loads once.
+    """Return the tree or scene, by `kind`, of a file of this `checksum`, mapped once a process.
 
     It begins at `offset`, above 0 for a tree in the file of a scene. Raises a ValueError if the
     file is missing, or differs.

@@ -17,7 +17,7 @@ from bvh.distributed.merging import Columns, Floats, Kinds, MergedAnswers, Merge
 from bvh.distributed.out_of_core.open_parts import OpenPart, OpenParts
 from bvh.distributed.out_of_core.part_visits import PartVisits, rays_of, some_of
 from bvh.geometry.arithmetic.floats import SMALLEST
-from bvh.queries.batches.containment import ASIDE, POINTS_AT_ONCE, ways_out
+from bvh.queries.batches.containment import ASIDE, on_surface, ways_out
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.batches.winding import FEW, above_half, add_angles, boundary_for, ways_of
 from bvh.queries.hierarchy import BVH
@@ -184,24 +184,18 @@ class PartPoints(NamedTuple):
         """Return how many faces the ray from each point to the outside crosses."""
         # The direction of a ray follows from the frame of the tree, and this from its box: a tree
         # over the box of all parts has the same frame as one tree over all faces.
-        box, directions = BVH.from_boxes(*self.bounds[:, None], warn=False), np.empty(points.shape)
-        for begin in range(0, len(points), POINTS_AT_ONCE):
-            some = slice(begin, begin + POINTS_AT_ONCE)
-            directions[some] = ways_out(box.arrays, points[some])
+        box = BVH.from_boxes(*self.bounds[:, None], warn=False)
+        directions = ways_out(box.arrays, points)
         # From just above 0 on, so that a face that a point is on is not crossed.
         batch = ray_batch(points, directions, t_min=SMALLEST, mask=_bits_of(self.mask))
         options = RayOptions(threads=threads, progress=progress)
         return np.asarray(self.rays.count_hits(batch, options, once=True))
 
     def touched(self, points: Floats, threads: int) -> NDArray[np.bool_]:
-        """Return which points (n, 3) are on a face: rays of length 0 from them hit it."""
-        answers = np.zeros(len(points), np.bool_)
-        for turn in range(3):
-            # A ray misses a face that it lies in, but no face holds three directions.
-            way, bits = np.roll(ASIDE, turn), _bits_of(self.mask)
-            batch = ray_batch(points, way, t_min=0.0, t_max=0.0, mask=bits)
-            answers |= self.rays.any_hits(batch, RayOptions(threads=threads))
-        return answers
+        """Return which points (n, 3) are on a face."""
+        directions = np.tile(ASIDE, (len(points), 1))
+        batch = ray_batch(points, directions, mask=_bits_of(self.mask))
+        return on_surface(self.rays, batch, RayOptions(threads=threads))
 
     def winding_numbers(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None
