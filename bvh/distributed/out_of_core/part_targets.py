@@ -7,14 +7,13 @@ least t of the parts before, so that the lowest id of equal t wins. So is the cl
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.distributed.merging import Columns, Floats, Kinds, MergedAnswers, MergedLists, Rows
-from bvh.distributed.out_of_core.open_parts import OpenPart, OpenParts
+from bvh.distributed.out_of_core.open_parts import OpenPart
 from bvh.distributed.out_of_core.part_visits import PartVisits, rays_of, some_of
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches.containment import ASIDE, on_surface, ways_out
@@ -48,7 +47,6 @@ class PartRays(NamedTuple):
     """Target of rays, which answers as one tree over the faces of all parts (see `RayTarget`)."""
 
     visits: PartVisits
-    opened: OpenParts
 
     def side_to_cull(self, cull: Cull | None) -> int:
         """As in `RayTarget`."""
@@ -126,7 +124,7 @@ class PartRays(NamedTuple):
         part_of = np.asarray(columns.pop("part"), np.int32)
         result = record(**columns)
         # The parts, no count of moves, and the part of each hit, in a row for each unless `flat`.
-        vars(result)["_source"] = self.opened, 0, (part_of if flat else part_of[..., None],)
+        vars(result)["_source"] = self.visits.opened, 0, (part_of if flat else part_of[..., None],)
         return result
 
 
@@ -221,30 +219,20 @@ class PartPoints(NamedTuple):
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None
     ) -> Floats:
         """Return winding numbers of points (n, 3), summed over parts that each use a series."""
-        numbers = np.where(np.isfinite(points).all(axis=1), 0.0, np.nan)
-
-        def visit(part: OpenPart, _: Rows) -> None:
-            """Add the winding numbers of a part, for all points."""
-            part_numbers = self._target_of(part).winding_numbers(points, accuracy, threads)
-            np.add(numbers, part_numbers, numbers)
-
-        every = np.ones(len(points), np.bool_)
-        self.rays.visits.in_order(len(points), lambda *_: every, visit, progress, self.mask)
+        numbers, visits = np.where(np.isfinite(points).all(axis=1), 0.0, np.nan), self.rays.visits
+        for number, *_ in visits.in_order(self.mask, len(points), progress):
+            target = self._target_of(visits.opened.part(number))
+            numbers += target.winding_numbers(points, accuracy, threads)
         return numbers
 
     def _boundary(self) -> Loops:
         """Return the boundary of the faces of all parts that share a bit with `mask`, cached."""
-        cached, edges = self.rays.visits.boundaries, [np.empty((0, 2, 3))]
-        if self.mask not in cached:
-
-            def visit(part: OpenPart, _: Rows) -> None:
-                """Add the open edges of a part."""
-                edges.append(edges_of(boundary_for(part.tree, self.mask)))
-
-            # A query that may meet all boxes visits all parts.
-            self.rays.visits.in_order(1, lambda *_: np.ones(1, np.bool_), visit, None, self.mask)
-            cached[self.mask] = loops_of(np.concatenate(edges), self.bounds)
-        return cached[self.mask]
+        visits, edges = self.rays.visits, [np.empty((0, 2, 3))]
+        if self.mask not in visits.boundaries:
+            for number, *_ in visits.in_order(self.mask):
+                edges.append(edges_of(boundary_for(visits.opened.part(number).tree, self.mask)))
+            visits.boundaries[self.mask] = loops_of(np.concatenate(edges), self.bounds)
+        return visits.boundaries[self.mask]
 
     def _search_parts(
         self, batch: PointBatch, answers: MergedAnswers,
@@ -291,18 +279,16 @@ class PartRegions(NamedTuple):
         # The first column of regions has a row for each region.
         size, workers = len(regions[0]), arguments.thread_count(threads)
         answers = MergedLists(declared(BVH.overlap_box), ("query_id", "prim_id"), size)
-        bits = _bits_of(self.mask)
-
-        def visit(part: OpenPart, rows: Rows) -> None:
-            """Add the faces of a part that overlap the regions `rows`."""
-            target = region_target(part.tree, self.query, bits, (Triangles,))
+        for number, low, high in self.visits.in_order(self.mask, size, progress):
+            rows = np.flatnonzero(_may_meet(regions, low, high))
+            if len(rows) == 0:
+                continue
+            part = self.visits.opened.part(number)
+            target = region_target(part.tree, self.query, _bits_of(self.mask), (Triangles,))
             # The shape of polytopes is common to all, and not a column.
             columns = {name: c[rows] for name, c in regions._asdict().items() if name != "shape"}
-            some = regions._replace(**columns)
-            met = target.overlaps(some, (len(rows),), workers, None)
+            met = target.overlaps(regions._replace(**columns), (len(rows),), workers, None)
             answers.take({"query_id": met.query_id, "prim_id": part.ids_of(met.prim_id)}, rows)
-
-        self.visits.in_order(size, partial(_may_meet, regions), visit, progress, self.mask)
         answers.finish()
         return Overlaps(**answers.result(shape))
 

@@ -47,7 +47,7 @@ class PartVisits:
         `boxes`, (n, 6), are around the valid triangles; parts with boxes of NaN are not visited.
         A part has a face that counts for a mask exactly if the mask shares one of its `bits`, (n,).
         """
-        self._open, self._boxes, self._bits = opened, boxes, bits
+        self.opened, self._boxes, self._bits = opened, boxes, bits
         self._valid = np.flatnonzero(~np.isnan(boxes[:, 0]))
         # By mask, an int32, the boundary of the faces of these parts that count.
         self.boundaries: dict[int, Loops] = {}
@@ -149,19 +149,15 @@ class PartVisits:
         return result
 
     def in_order(
-        self, size: int, may_meet: Callable[[Floats, Floats], NDArray[np.bool_]],
-        visit: Callable[[OpenPart, Rows], None], progress: Progress | None, mask: int = -1,
-    ) -> None:  # fmt: skip
-        """Visit the parts with faces that count for `mask`, by number, for `size` queries.
+        self, mask: int, size: int = 0, progress: Progress | None = None
+    ) -> Iterator[tuple[int, Floats, Floats]]:
+        """Yield (number, lower corner, upper corner) of the parts with faces for `mask`, by number.
 
-        ``may_meet(lower corner, upper corner)`` returns a mask (size,) of the queries that may meet
-        a box, and ``visit(part, rows)`` gets the numbers of these queries.
+        Whoever visits them answers `size` queries, whose progress is reported.
         """
         parts = self._selected(mask).tolist()
         for done, number in enumerate(parts, 1):
-            rows = np.flatnonzero(may_meet(self._boxes[number, :3], self._boxes[number, 3:]))
-            if len(rows):
-                visit(self._open.part(number), rows)
+            yield number, self._boxes[number, :3], self._boxes[number, 3:]
             if progress is not None and done < len(parts):
                 progress(size * done // len(parts), size)
         if progress is not None:
@@ -176,7 +172,7 @@ class PartVisits:
             far = reach(rows)
             rows = rows if far is None else rows[entry <= far]
             if len(rows):
-                visit(self._open.part(number), rows, number)
+                visit(self.opened.part(number), rows, number)
 
 
 def _part_counts(near: Callable[[Rows], Iterator[Group]], rows: Rows) -> Rows:

@@ -154,7 +154,7 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
 
     def _ray_target(self) -> PartRays:
         """Return the object that answers queries of rays."""
-        return PartRays(self._visits, self.opened)
+        return PartRays(self._visits)
 
     def _point_target(self, query: str, mask: int | None) -> PartPoints:
         """Return the object that answers the query of points of this name."""
