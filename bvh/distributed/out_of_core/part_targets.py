@@ -6,7 +6,7 @@ least t of the parts before, so that the lowest id of equal t wins. So is the cl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -100,8 +100,8 @@ class PartRays(NamedTuple):
             lists = MergedLists(verb, keys, batch.size, rest[-1], extra)
         answers = lists or MergedAnswers(verb, (batch.size,), extra)
 
-        def visit(part: OpenPart, rows: Rows, number: int) -> None:
-            """Merge the answers of part `number` to the rays `rows`."""
+        finish = lists.finish if lists else None
+        for number, part, rows in self.visits.of_rays(batch, options, answers.reach, finish):
             # Rays end at the answer so far, inclusive: hits of equal t are found, and decided by
             # the id.
             some = rays_of(batch, rows, answers.reach(rows))
@@ -113,7 +113,6 @@ class PartRays(NamedTuple):
                 columns["ray_id"] = answer.ray_id
             answers.take(columns, rows)
 
-        self.visits.of_rays(batch, options, visit, answers.reach, lists.finish if lists else None)
         columns = answers.result(batch.shape)
         if verb.record is None:
             return columns[verb.name]
@@ -146,25 +145,18 @@ class PartPoints(NamedTuple):
         """As in `PointTarget`."""
         several = () if count is None else (count,)
         answers = MergedAnswers(declared(BVH.closest_point), (batch.size, *several), PART)
-
-        def search(part: OpenPart, some: PointBatch, number: int) -> Columns:
-            """Return the answers of part `number` to some points."""
+        for number, part, rows, some in self._nearby(batch, answers, progress, count):
             near = self._target_of(part).closest_points(some, count, threads, None)
-            return _of_part(near, part, number)
-
-        self._search_parts(batch, answers, search, progress, count)
-        near: ClosestPoints = self.rays.located(ClosestPoints, answers.result(batch.shape))
-        return near
+            answers.take(_of_part(near, part, number), rows)
+        result: ClosestPoints = self.rays.located(ClosestPoints, answers.result(batch.shape))
+        return result
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """As in `PointTarget`."""
         answers = MergedAnswers(declared(BVH.distance), (batch.size,))
-
-        def search(part: OpenPart, some: PointBatch, _: int) -> Columns:
-            """Return the distances of some points from a part."""
-            return {"distance": self._target_of(part).distances(some, threads, None)}
-
-        self._search_parts(batch, answers, search, progress)
+        for _, part, rows, some in self._nearby(batch, answers, progress):
+            near = self._target_of(part).distances(some, threads, None)
+            answers.take({"distance": near}, rows)
         return answers.columns["distance"]
 
     def inside(
@@ -234,26 +226,20 @@ class PartPoints(NamedTuple):
             visits.boundaries[self.mask] = loops_of(np.concatenate(edges), self.bounds)
         return visits.boundaries[self.mask]
 
-    def _search_parts(
-        self, batch: PointBatch, answers: MergedAnswers,
-        search: Callable[[OpenPart, PointBatch, int], Columns], progress: Progress | None,
+    def _nearby(
+        self, batch: PointBatch, answers: MergedAnswers, progress: Progress | None,
         count: int | None = None,
-    ) -> None:  # fmt: skip
-        """Merge into `answers` the answers of the parts that may change them, near to far.
+    ) -> Iterator[tuple[int, OpenPart, Rows, PointBatch]]:  # fmt: skip
+        """Yield (number, part, rows, their points) for parts that may change `answers`.
 
-        ``search(part, points, number of the part)`` returns the answers of a part; `count` is the
-        number of closest points that each point asks for, None for one.
+        `count` is the number of closest points that each point asks for, None for one.
         """
-
-        def visit(part: OpenPart, rows: Rows, number: int) -> None:
-            """Merge the answers of a part to the points `rows`."""
-            limits, reach = some_of(batch.limits, rows), answers.reach(rows)
-            assert reach is not None
-            limits = arguments.kernel_input(np.minimum(limits, reach))
-            some = PointBatch(some_of(batch.points, rows), limits, (len(rows),))
-            answers.take(search(part, some, number), rows)
-
-        self.rays.visits.of_points(batch, visit, progress, answers.reach, count, self.mask)
+        visits, reach = self.rays.visits, answers.reach
+        for number, part, rows in visits.of_points(batch, progress, reach, count, self.mask):
+            far = reach(rows)
+            assert far is not None
+            limits = arguments.kernel_input(np.minimum(some_of(batch.limits, rows), far))
+            yield number, part, rows, PointBatch(some_of(batch.points, rows), limits, (len(rows),))
 
     def _target_of(self, part: OpenPart) -> Any:
         """Return the target of points of a part's tree."""

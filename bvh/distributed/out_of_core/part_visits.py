@@ -14,7 +14,6 @@ from bvh.distributed.merging import Column, Floats, Rows
 from bvh.distributed.out_of_core.open_parts import OpenPart, OpenParts
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import PointBatch, RayBatch, RayOptions
-from bvh.queries.results import AllHits
 from bvh.queries.targets import ray_target
 from bvh.runtime.arguments import ALL_BITS, kernel_input
 from bvh.runtime.progress_bars import Progress
@@ -31,8 +30,8 @@ DENORMALS = 2.0**-1070
 # The number of a part, the rows of a batch that may visit it, and of each row the t at which it
 # enters the box of the part, or a lower bound of its distance.
 Group = tuple[int, Rows, Floats]
-# Function that queries a part for the rows of a batch; the number is that of the part.
-Visit = Callable[[OpenPart, Rows, int], None]
+# The number of a part, the part, and the rows of a batch that visit it.
+Visit = tuple[int, OpenPart, Rows]
 # Function of rows: it returns for each the largest distance at which a part may change its answer,
 # or None if all may.
 Reach = Callable[[Rows], Floats | None]
@@ -53,14 +52,14 @@ class PartVisits:
         self.boundaries: dict[int, Loops] = {}
 
     def of_rays(
-        self, batch: RayBatch, options: RayOptions, visit: Visit, reach: Reach,
+        self, batch: RayBatch, options: RayOptions, reach: Reach,
         finish: Callable[[], None] | None = None,
-    ) -> None:  # fmt: skip
-        """Visit the parts that rays may hit, near to far.
+    ) -> Iterator[Visit]:  # fmt: skip
+        """Yield the visits of the parts that rays may hit, near to far.
 
-        ``visit(part, rows, number)`` queries part `number` for the rays `rows`. ``reach(rows)``
-        returns up to which t parts may change the answers of rays, None for any t. ``finish()`` is
-        called whenever a run of rays, in the order of the batch, has visited all parts.
+        ``reach(rows)`` returns up to which t parts may change the answers of rays, None for any t.
+        ``finish()`` is called whenever a run of rays, in the order of the batch, has visited all
+        parts.
         """
         # Boxes have no faces to filter or cull, and no progress of their own.
         box_options = RayOptions(threads=options.threads)
@@ -75,7 +74,12 @@ class PartVisits:
             for rows in _runs(block, len(self._valid), box_counts):
                 some = rays_of(batch, rows, None, masked=False)
                 hits = target.all_hits(some, box_options, once=False)
-                self._visit_parts(self._groups(batch, rows, hits), visit, reach)
+                part, ray, entry = hits.prim_id, rows[hits.ray_id], hits.t
+                if batch.masked or not self._bits.all():
+                    masks = some_of(batch.rays.masks, ray).view(np.uint32)
+                    shared = self._bits[part] & masks != 0
+                    part, ray, entry = part[shared], ray[shared], entry[shared]
+                yield from self._near_to_far(_grouped(part, ray, entry), reach)
                 if finish is not None:
                     finish()
 
@@ -84,22 +88,14 @@ class PartVisits:
         """A tree over the boxes of all parts."""
         return BVH.from_boxes(self._boxes[:, :3], self._boxes[:, 3:], warn=False)
 
-    def _groups(self, batch: RayBatch, rows: Rows, hits: AllHits) -> list[Group]:
-        """Return a group of the rays `rows` for each part; `hits` are those on boxes."""
-        part, ray, entry = hits.prim_id, rows[hits.ray_id], hits.t
-        if batch.masked or not self._bits.all():
-            shared = self._bits[part] & some_of(batch.rays.masks, ray).view(np.uint32) != 0
-            part, ray, entry = part[shared], ray[shared], entry[shared]
-        return _grouped(part, ray, entry)
-
     def of_points(
-        self, batch: PointBatch, visit: Visit, progress: Progress | None, reach: Reach,
+        self, batch: PointBatch, progress: Progress | None, reach: Reach,
         count: int | None = None, mask: int = -1,
-    ) -> None:  # fmt: skip
-        """Visit the parts that are near points, and have faces for `mask`, near to far.
+    ) -> Iterator[Visit]:  # fmt: skip
+        """Yield the visits of the parts near points, with faces for `mask`, near to far.
 
-        `visit` and `reach` are as in `of_rays`; `count` is the number of closest points that each
-        point asks for, None for one.
+        `reach` is as in `of_rays`; `count` is the number of closest points that each point asks
+        for, None for one.
         """
         parts = self._selected(mask)
         for block in _blocks(batch.size, progress, max(POINTS // (count or 1), 1)):
@@ -109,7 +105,7 @@ class PartVisits:
                 limits = np.minimum(limits, self._farthest(batch.points[block], parts))
             near = partial(self._near, batch.points[block], limits, parts, int(block[0]))
             for rows in _runs(block, len(parts), partial(_part_counts, near)):
-                self._visit_parts(list(near(rows)), visit, reach)
+                yield from self._near_to_far(list(near(rows)), reach)
 
     def _near(
         self, points: Floats, limits: Floats, parts: Rows, begin: int, rows: Rows
@@ -163,8 +159,8 @@ class PartVisits:
         if progress is not None:
             progress(size, size)
 
-    def _visit_parts(self, groups: list[Group], visit: Visit, reach: Reach) -> None:
-        """Visit the parts of groups, near to far, for the rows whose answers they may change."""
+    def _near_to_far(self, groups: list[Group], reach: Reach) -> Iterator[Visit]:
+        """Yield the visits of groups, near to far, for the rows whose answers they may change."""
         # A part is as near as the median of the distances at which its rows enter it.
         near = [float(np.median(entry)) for _, _, entry in groups]
         for k in np.argsort(near, kind="stable").tolist():
@@ -172,7 +168,7 @@ class PartVisits:
             far = reach(rows)
             rows = rows if far is None else rows[entry <= far]
             if len(rows):
-                visit(self.opened.part(number), rows, number)
+                yield number, self.opened.part(number), rows
 
 
 def _part_counts(near: Callable[[Rows], Iterator[Group]], rows: Rows) -> Rows:
