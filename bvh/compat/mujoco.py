@@ -103,7 +103,7 @@ class ModelScene:
         return self
 
     def closest_hit(
-        self, origins: ArrayLike, directions: ArrayLike, t_max: float = np.inf, *,
+        self, origins: ArrayLike, directions: ArrayLike, t_max: ArrayLike = np.inf, *,
         groups: ArrayLike | None = None, static: bool = True, exclude: int = -1,
         normals: bool = False,
     ) -> GeomHits:  # fmt: skip
@@ -113,7 +113,7 @@ class ModelScene:
         ----------
         origins, directions : array_like, shape (..., 3)
             As of `Scene.closest_hit`; shapes are broadcast.
-        t_max : float
+        t_max : float or array_like, shape (...)
             In units of each direction's length.
         groups : array_like of bool, shape (6,), optional
             The groups of geoms that count.
@@ -128,45 +128,26 @@ class ModelScene:
         --------
         >>> world.follow(data).closest_hit(sensors[:, None], beams).geom_id  # doctest: +SKIP
         """
-        given = (np.asarray(each, np.float64) for each in (origins, directions))
-        o, d = np.broadcast_arrays(*given)
-        shape, rays = o.shape[:-1], (o.reshape(-1, 3), d.reshape(-1, 3))
-        t, geom, normal = self._cast(*rays, groups, static, exclude, t_max, normals, lengths=False)
-        t = np.where(geom >= 0, t, np.inf).reshape(shape)
-        return GeomHits(t, geom.reshape(shape), normal.reshape(o.shape) if normals else None)
-
-    def _cast(
-        self, origins: Reals, directions: Reals, groups: Any, static: Any, exclude: int,
-        cutoff: float, normals: bool, lengths: bool = True,
-    ) -> tuple[Reals, NDArray[np.int32], Reals]:  # fmt: skip
-        """Return t (n,), geoms (n,) and normals (n, 3) of the closest hits of rays (n, 3).
-
-        A miss has -1, -1 and 0; normals are 0 unless `normals`. Rays hit geoms of group k only if
-        item k of `groups` (6,) is not 0, or `groups` is None; static geoms only if `static`; and no
-        geoms of the body with the id `exclude`. `cutoff` is the largest distance if `lengths`, else
-        the largest t.
-        """
         if self._frames is None:
             raise ValueError("the geoms have no places yet: call follow(data) before rays are cast")
+        given = (np.asarray(each, np.float64) for each in (origins, directions))
+        o, d = np.broadcast_arrays(*given)
+        shape, o, d = o.shape[:-1], o.reshape(-1, 3), d.reshape(-1, 3)
+        limit = np.broadcast_to(np.asarray(t_max, float), shape).reshape(-1)
         chosen = np.ones(GROUPS, bool) if groups is None else np.asarray(groups).astype(bool)
         # Whether each geom counts.
         counts = chosen[self._group] & (self._model.geom_bodyid != exclude)
         counts &= bool(static) | ~self._fixed
-        limit = np.full(len(directions), cutoff, float)
-        if lengths:
-            # Lengths that neither over- nor underflow; rays without a direction miss.
-            with np.errstate(all="ignore"):
-                limit /= np.hypot(np.hypot(*directions.T[:2]), directions.T[2])
         # A single ray, with a float as its limit, is faster than a batch of one.
-        single = len(directions) == 1
+        single = len(d) == 1
         rows: Any = 0 if single else slice(None)
         hidden = np.flatnonzero(~counts[self.geom_id])
         hits = self.scene.closest_hit(
-            origins[rows], directions[rows], t_max=limit.item() if single else limit,
+            o[rows], d[rows], t_max=limit.item() if single else limit,
             exclude=hidden if len(hidden) else None,
         )  # fmt: skip
         t, hit, ids = (np.array(c).reshape(-1) for c in (hits.t, hits.mask, hits.instance_id))
-        normal = np.zeros(directions.shape)
+        normal = np.zeros(d.shape)
         if normals:
             normal[hit] = np.reshape(hits.normal, (-1, 3))[hit]
         geom = np.full(len(t), -1)
@@ -174,8 +155,10 @@ class ModelScene:
         for number in self._planes:
             if counts[number]:
                 place = self._frames[0][number], self._frames[1][number]
-                self._add_plane(number, place, origins, directions, limit, t, geom, normal)
-        return np.where(geom >= 0, t, -1.0), geom.astype(np.int32), normal
+                self._add_plane(number, place, o, d, limit, t, geom, normal)
+        t, geom_id = np.where(geom >= 0, t, np.inf), geom.astype(np.int32)
+        normal = normal.reshape(*shape, 3)
+        return GeomHits(t.reshape(shape), geom_id.reshape(shape), normal if normals else None)
 
     def _add_plane(
         self, number: int, place: tuple[Reals, Reals], origins: Reals, directions: Reals,
@@ -237,14 +220,18 @@ def mj_multiRay(
     normal, nray, cutoff = _options(*more, **named)
     directions = np.asarray(vec, np.float64).reshape(-1, 3)[:nray]
     origins = np.broadcast_to(np.asarray(pnt, np.float64).reshape(1, 3), directions.shape)
-    t, geom, n = world._cast(
-        origins, directions, geomgroup, flg_static, bodyexclude, cutoff, normals=normal is not None
-    )
-    np.asarray(dist).reshape(-1)[: len(t)] = t
+    # Lengths that neither over- nor underflow; rays without a direction miss.
+    with np.errstate(all="ignore"):
+        limits = cutoff / np.hypot(np.hypot(*directions.T[:2]), directions.T[2])
+    t, geom, n = world.closest_hit(
+        origins, directions, limits, groups=geomgroup, static=flg_static, exclude=bodyexclude,
+        normals=normal is not None,
+    )  # fmt: skip
+    np.asarray(dist).reshape(-1)[: len(t)] = np.where(geom >= 0, t, -1.0)
     if geomid is not None:
         np.asarray(geomid).reshape(-1)[: len(t)] = geom
-    if normal is not None:
-        np.asarray(normal).reshape(-1)[: 3 * len(t)] = n.reshape(-1)
+    if n is not None:
+        np.asarray(normal).reshape(-1)[: n.size] = n.reshape(-1)
 
 
 def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
