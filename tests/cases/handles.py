@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
+import pickle
+from typing import Any
+
+import numpy as np
+
 from bvh.distributed.handles import Handle, mapped_content
+
+RAYS = np.tile([[0.1, 0.2, 3.0]], (40, 1)), np.tile([[0.0, 0.0, -1.0]], (40, 1))
+
+
+def lazily(target: Any) -> Any:
+    """Return the lazy distances of RAYS, in chunks."""
+    import dask.array as da
+
+    origins, directions = (da.from_array(a, chunks=(10, 3)) for a in RAYS)
+    return target.closest_hit(origins, directions).t
+
+
+def there(handle: Any) -> Any:
+    """Return a handle as another process gets it."""
+    return pickle.loads(pickle.dumps(handle))
 
 
 def kind_of(handle: Handle) -> str:

@@ -19,14 +19,12 @@ from bvh.distributed import handles
 from bvh.distributed.handles import handle_of
 from bvh.queries import tree_base, tree_queries
 from tests.cases.families import sphere
-from tests.cases.handles import checksum_of, kind_of, trees_of
+from tests.cases.handles import RAYS, checksum_of, kind_of, lazily, there, trees_of
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
 dumps = pytest.importorskip("cloudpickle").dumps
 tokenize = pytest.importorskip("dask.base").tokenize
-
-RAYS = np.tile([[0.1, 0.2, 3.0]], (40, 1)), np.tile([[0.0, 0.0, -1.0]], (40, 1))
 
 
 @pytest.fixture(autouse=True)
@@ -38,16 +36,6 @@ def nothing_open() -> None:
 def path(tmp_path: Path) -> Path:
     bvh.BVH.from_triangles(*sphere(2)).save(tmp_path / "ball.bvh")
     return tmp_path / "ball.bvh"
-
-
-def lazily(target: Any) -> Any:
-    origins, directions = (da.from_array(a, chunks=(10, 3)) for a in RAYS)
-    return target.closest_hit(origins, directions).t
-
-
-def there(handle: Any) -> Any:
-    """Return a handle as another process gets it."""
-    return pickle.loads(pickle.dumps(handle))
 
 
 def test_a_mapped_tree_travels_as_path_and_checksum(

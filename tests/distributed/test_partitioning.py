@@ -13,7 +13,7 @@ import trimesh
 from numpy.typing import NDArray
 
 import bvh
-from bvh.distributed.out_of_core import mesh_windows, partitioning
+from bvh.distributed.out_of_core import partitioning
 from bvh.distributed.out_of_core.mesh_windows import windows_of
 from bvh.distributed.out_of_core.open_parts import byte_count
 from bvh.distributed.out_of_core.part_splits import Grid, parts_of_cells
@@ -21,14 +21,6 @@ from bvh.distributed.out_of_core.parts import Parts
 from tests.cases.families import sphere
 
 HITS = ("t", "u", "v", "front", "prim_id")
-
-
-@pytest.fixture
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have parts of at most 100 triangles, read in windows of 64."""
-    monkeypatch.setattr(partitioning, "BUILD_BYTES", partitioning.SMALLEST_MEMORY // 100)
-    monkeypatch.setattr(mesh_windows, "WINDOW", 64)
-    monkeypatch.setattr(partitioning, "WINDOW", 64)
 
 
 def same_hits(parts: Parts, vertices: NDArray[Any], faces: NDArray[Any], rng: Any) -> None:

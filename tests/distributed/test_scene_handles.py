@@ -14,14 +14,13 @@ import bvh
 from bvh.distributed import handles
 from bvh.distributed.handles import handle_of
 from tests.cases.families import sphere
-from tests.cases.handles import checksum_of, kind_of, trees_of
+from tests.cases.handles import RAYS, checksum_of, kind_of, lazily, there, trees_of
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
 dumps = pytest.importorskip("cloudpickle").dumps
 tokenize = pytest.importorskip("dask.base").tokenize
 
-RAYS = np.tile([[0.1, 0.2, 3.0]], (40, 1)), np.tile([[0.0, 0.0, -1.0]], (40, 1))
 LAST = np.diag([0.0, 0.0, 0.0, 1.0])
 
 
@@ -29,16 +28,6 @@ LAST = np.diag([0.0, 0.0, 0.0, 1.0])
 def nothing_open() -> None:
     handles.mapped_content.cache_clear()
     handles._maps.clear()
-
-
-def lazily(target: Any) -> Any:
-    origins, directions = (da.from_array(a, chunks=(10, 3)) for a in RAYS)
-    return target.closest_hit(origins, directions).t
-
-
-def there(handle: Any) -> Any:
-    """Return a handle as another process gets it."""
-    return pickle.loads(pickle.dumps(handle))
 
 
 @pytest.fixture
