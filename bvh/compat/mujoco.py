@@ -169,7 +169,7 @@ class ModelScene:
         Rays from behind miss it. `place` is the plane's position and rotation, whose third column
         is the normal; `limit` is the largest t of each ray.
         """
-        center, rotation = place  # The third column is the normal.
+        center, rotation = place
         with np.errstate(divide="ignore", invalid="ignore"):
             # How the height above the plane changes with t, and the t at which the height is 0.
             slope = directions @ rotation[:, 2]

@@ -70,13 +70,17 @@ class KernelPlugin(WorkerPlugin):
 
     async def setup(self, worker: Any) -> None:
         """Prepare a worker of Dask, in a thread, as it must answer its scheduler meanwhile."""
+        await asyncio.to_thread(self._warm, worker.address)
+
+    def _warm(self, address: str) -> None:
+        """Compile or load the kernels, and set the memory that the worker at `address` reuses."""
         keep_freed_memory(self._kept_bytes)
         recipes = all_recipes()
         for part in self._parts:
             # The worker may have another version of bvh, with other kernels.
             if part not in recipes:
-                raise ValueError(f"bvh on {worker.address} has no kernels called {part!r}")
-            await asyncio.to_thread(recipes[part])
+                raise ValueError(f"bvh on {address} has no kernels called {part!r}")
+            recipes[part]()
 
 
 def keep_freed_memory(size: int) -> bool:

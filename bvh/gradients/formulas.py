@@ -142,10 +142,7 @@ def pull_hit(lib, directions, corners, hits, hit, gradients):
 
 @_with_finite_rows
 def push_hit(lib, directions, corners, hits, hit, tangents):
-    """Return tangents of t, u, v and position from `tangents` of origins, directions and corners.
-
-    `hits` are t, u and v, and `hit` is True where there is a hit.
-    """
+    """Return tangents of t, u, v and position from `tangents` of what `pull_hit` pulls back to."""
     rates = hit_rates(lib, directions, corners, hits, hit)
     t = _only(lib, rates.usable, hits[0])
     # The move of the ray at t, and r, how far the face moves from it.
@@ -206,10 +203,7 @@ def pull_point(lib, points, corners, results, hit, gradients, signed):
 
 @_with_finite_rows
 def push_point(lib, points, corners, results, hit, tangents, signed):
-    """Return tangents of distance, u, v and position from `tangents` of points and corners.
-
-    `results` are distances, `signed` or not, u and v; `hit` is True where there is a closest point.
-    """
+    """Return tangents of distance, u, v and position from `tangents` of points and corners."""
     rates = point_rates(lib, points, corners, results, hit, signed)
     faces, by_corners = rates.faces, tangents[1]
     # The move of the face at the closest point, and that of the point relative to it.
