@@ -6,7 +6,7 @@ Each file imports only from those above it.
 |---|---|
 | `open3d_results.py` | Arguments and results as in Open3D: arrays or Tensors, ids and normals of its geometries |
 | `open3d.py` | Drop-in replacement for Open3D's RaycastingScene: the same methods, keys, shapes and types |
-| `followed_meshes.py` | Trees over meshes of other libraries, which may change between queries |
+| `followed_meshes.py` | Trees over data sets of VTK and PyVista, which may change between queries |
 | `trimesh_points.py` | Trees of trimesh meshes, and point queries with the interface of `trimesh.proximity` |
 | `trimesh_rays.py` | Ray queries of trimesh meshes, with the interface of its two ray casters |
 | `collisions/` | Collisions of many meshes, with the interface of `trimesh.collision`. |

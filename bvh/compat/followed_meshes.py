@@ -1,10 +1,9 @@
-"""Trees over meshes of other libraries, which may change between queries.
+"""Trees over data sets of VTK and PyVista, which may change between queries.
 
 Modification times of VTK miss some changes: NumPy writes to its memory without updating them. So
 data sets are compared by checksums of points and cells.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,43 +16,33 @@ from bvh.queries.results import AllHits
 WEIGHTS = np.random.default_rng(0).integers(0, 2**63, 4096, dtype=np.uint64) * 2 + 1
 
 
-class FollowedMesh:
-    """A tree that is built on first use, refitted where only vertices moved, else built again.
+class FollowedDataSet:
+    """A tree over the surface of a data set, refitted where only points moved, else built again."""
 
-    All arguments are functions of a mesh. `stamps` returns two values: the first changes with the
-    vertices, the second with the faces. `build` returns a new tree; `vertices` returns the vertices
-    to refit a tree to. Without `vertices` every change builds a new tree.
-    """
-
-    def __init__(
-        self, stamps: Callable[[Any], tuple[Any, Any]], build: Callable[[Any], BVH],
-        vertices: Callable[[Any], Any] | None = None,
-    ) -> None:  # fmt: skip
-        self._stamps, self._build, self._vertices = stamps, build, vertices
+    def __init__(self) -> None:
         self._state: tuple[tuple[Any, Any], BVH] | None = None
 
-    def tree_of(self, mesh: Any) -> BVH:
-        """Return the tree over a mesh as it is now."""
-        stamps, state = self._stamps(mesh), self._state
+    def tree_of(self, data: Any) -> BVH:
+        """Return the tree over a data set as it is now."""
+        data = wrapped(data)
+        stamps, state = _stamps_of(data), self._state
         if state is None or state[0] != stamps:
             # If the second stamps are equal, the tree is over the same faces, and may be refitted.
             tree = state[1] if state and state[0][1] == stamps[1] else None
             # Two threads may both build the same tree.
-            if tree is None or not self._refitted(tree, mesh):
-                tree = self._build(mesh)
+            if tree is None or not _refitted(tree, np.asarray(data.points, np.float64)):
+                tree = BVH.from_mesh(data)
             state = self._state = stamps, tree
         return state[1]
 
-    def _refitted(self, tree: BVH, mesh: Any) -> bool:
-        """Refit the tree to the vertices of a mesh, if possible; return whether it was."""
-        if self._vertices is None:
-            return False
-        points = self._vertices(mesh)
-        # Faces that were not finite are in no leaf, and would stay out of the refitted tree.
-        possible = len(points) == len(tree.vertices) and np.isfinite(tree.vertices).all()
-        if possible:
-            tree.refit(points)
-        return bool(possible)
+
+def _refitted(tree: BVH, points: NDArray[np.float64]) -> bool:
+    """Refit the tree to vertices, if possible; return whether it was."""
+    # Faces that were not finite are in no leaf, and would stay out of the refitted tree.
+    possible = len(points) == len(tree.vertices) and np.isfinite(tree.vertices).all()
+    if possible:
+        tree.refit(points)
+    return bool(possible)
 
 
 def wrapped(data: Any) -> Any:
@@ -61,14 +50,6 @@ def wrapped(data: Any) -> Any:
     import pyvista as pv
 
     return data if isinstance(data, pv.DataSet | pv.MultiBlock) else pv.wrap(data)
-
-
-def followed_data_set() -> FollowedMesh:
-    """Return a FollowedMesh for data sets of VTK or PyVista, with trees over their surfaces."""
-    return FollowedMesh(
-        lambda data: _stamps_of(wrapped(data)), lambda data: BVH.from_mesh(wrapped(data)),
-        lambda data: np.asarray(wrapped(data).points, np.float64),
-    )  # fmt: skip
 
 
 def crossings(tree: BVH, start: Any, end: Any) -> tuple[AllHits, NDArray[np.int64]]:

@@ -93,11 +93,10 @@ class tree:
 
     def add_file(self, file: Any, settings: Any = None) -> None:
         """Add all elements of a file, with the settings of their geometry, None for the default."""
-        import ifcopenshell.geom as geom
+        import ifcopenshell.geom
 
-        library: Any = geom
-        threads = 1
-        self.add_iterator(library.iterator(settings or library.settings(), file, threads))
+        geom: Any = ifcopenshell.geom
+        self.add_iterator(geom.iterator(settings or geom.settings(), file, 1))  # 1 thread
 
     def add_iterator(self, iterator: Any) -> None:
         """Add the elements of an `ifcopenshell.geom.iterator` that has not been initialized."""
@@ -152,9 +151,8 @@ class tree:
         """
         result = []
         for a, b in self._pairs(set_a, set_b, reach=0.0):
-            near = self._solids[a].distance_to(self._solids[b])
-            touch, both_closed = near.distance == 0.0, self._closed[a] and self._closed[b]
-            clash = touch and (allow_touching or not both_closed)
+            near, both_closed = self._nearest(a, b), self._closed[a] and self._closed[b]
+            clash = near.distance == 0.0 and (allow_touching or not both_closed)
             if clash or self._relation(a, b) not in ("disjoint", "touching"):
                 result.append(self._clash(COLLISION, a, b, 0.0, *near.position))
         return tuple(result)
@@ -167,12 +165,11 @@ class tree:
 
         Distances are those of surfaces; touching ones always clash. `check_all` has no effect.
         """
-        result = []
-        for a, b in self._pairs(set_a, set_b, clearance):
-            near = self._solids[a].distance_to(self._solids[b])
-            if near.distance < clearance or near.distance == 0.0:
-                result.append(self._clash(CLEARANCE, a, b, float(near.distance), *near.position))
-        return tuple(result)
+        near = ((a, b, self._nearest(a, b)) for a, b in self._pairs(set_a, set_b, clearance))
+        return tuple(
+            self._clash(CLEARANCE, a, b, float(gap.distance), *gap.position)
+            for a, b, gap in near if gap.distance < clearance or gap.distance == 0.0
+        )  # fmt: skip
 
     def select(self, value: Any, **options: Any) -> list[Any]:
         """Return the elements at a point, or those that meet an element.
@@ -184,16 +181,15 @@ class tree:
         if not hasattr(value, "is_a"):  # A point: elements have `is_a`.
             point = np.asarray(value, np.float64)
             near = [
-                k for k in range(len(self._products))
-                if (self._closed[k] and self._solids[k].contains(point))
-                or self._solids[k].distance(point) <= extend
+                k for k, (solid, closed) in enumerate(zip(self._solids, self._closed, strict=True))
+                if (closed and solid.contains(point)) or solid.distance(point) <= extend
             ]  # fmt: skip
         else:
             a = self._index(value)
             near = [
                 b for _, b in self._pairs([value], self._products, extend, with_itself=True)
                 if b == a or self._relation(a, b) != "disjoint"
-                or self._solids[a].distance_to(self._solids[b]).distance <= extend
+                or self._nearest(a, b).distance <= extend
             ]  # fmt: skip
         return [self._products[k] for k in near]
 
@@ -207,11 +203,9 @@ class tree:
         """
         low, high = np.asarray(value, np.float64)
         low, high = low - max(extend, 0.0), high + max(extend, 0.0)
-        boxes = self._boxes()
-        if completely_within:
-            chosen = (boxes[:, 0] >= low) & (boxes[:, 1] <= high)
-        else:
-            chosen = (boxes[:, 0] <= high) & (boxes[:, 1] >= low)
+        lower, upper = self._boxes().swapaxes(0, 1)
+        within, meet = (lower >= low) & (upper <= high), (lower <= high) & (upper >= low)
+        chosen = within if completely_within else meet
         return [self._products[k] for k in np.flatnonzero(chosen.all(axis=1))]
 
     def select_ray(
@@ -221,12 +215,11 @@ class tree:
         unit = np.asarray(direction, np.float64)
         unit = unit / np.linalg.norm(unit)
         hits = self._scene.all_hits(np.asarray(origin, np.float64), unit, t_max=length)
+        columns = hits.t.tolist(), hits.instance_id.tolist(), hits.position, hits.normal
         return [
             RayHit(t, -1, self._products[k], tuple(p), tuple(n), t, float(n @ unit))
-            for t, k, p, n in zip(
-                hits.t.tolist(), hits.instance_id.tolist(), hits.position, hits.normal, strict=True
-            )
-        ]  # fmt: skip
+            for t, k, p, n in zip(*columns, strict=True)
+        ]
 
     @staticmethod
     def get_clash_type(clash_type_i: int) -> str:
@@ -242,6 +235,10 @@ class tree:
         guid = element.get_argument(0) if hasattr(element, "get_argument") else element[0]
         return self._indices[guid]
 
+    def _nearest(self, a: int, b: int) -> Any:
+        """Return the `BVH.distance_to` of two elements."""
+        return self._solids[a].distance_to(self._solids[b])
+
     def _relation(self, a: int, b: int) -> str:
         """Return the `BVH.relation` of two solids; "disjoint" where a mesh is not closed."""
         both = self._closed[a] and self._closed[b]
@@ -254,15 +251,14 @@ class tree:
 
         Each pair is yielded once, and an element is paired with itself only if `with_itself`.
         """
-        first, second = ([self._index(e) for e in elements] for elements in (set_a, set_b))
-        boxes = self._boxes()
+        first, second = (np.array([*map(self._index, each)], int) for each in (set_a, set_b))
+        boxes, seen = self._boxes(), set[tuple[int, int]]()
         # No sum is rounded below what distances, themselves rounded, may still find.
         reach *= 1.0 + 2.0**-50
-        others, seen = boxes[second], set[tuple[int, int]]()
-        for a in first:
+        for a in first.tolist():
             low, high = boxes[a, 0] - reach, boxes[a, 1] + reach
-            near = ((others[:, 0] <= high) & (others[:, 1] >= low)).all(axis=1)
-            for b in np.array(second)[near].tolist():
+            near = (boxes[second, 0] <= high) & (boxes[second, 1] >= low)
+            for b in second[near.all(axis=1)].tolist():
                 key = (min(a, b), max(a, b))
                 if key not in seen and (a != b or with_itself):
                     seen.add(key)

@@ -103,7 +103,7 @@ class ModelScene:
         return self
 
     def closest_hit(
-        self, origins: ArrayLike, directions: ArrayLike, t_max: float = np.inf, *,
+        self, origins: ArrayLike, directions: ArrayLike, t_max: ArrayLike = np.inf, *,
         groups: ArrayLike | None = None, static: bool = True, exclude: int = -1,
         normals: bool = False,
     ) -> GeomHits:  # fmt: skip
@@ -113,7 +113,7 @@ class ModelScene:
         ----------
         origins, directions : array_like, shape (..., 3)
             As of `Scene.closest_hit`; shapes are broadcast.
-        t_max : float
+        t_max : float or array_like, shape (...)
             In units of each direction's length.
         groups : array_like of bool, shape (6,), optional
             The groups of geoms that count.
@@ -128,47 +128,26 @@ class ModelScene:
         --------
         >>> world.follow(data).closest_hit(sensors[:, None], beams).geom_id  # doctest: +SKIP
         """
-        given = (np.asarray(each, np.float64) for each in (origins, directions))
-        o, d = np.broadcast_arrays(*given)
-        flat = o.reshape(-1, 3), d.reshape(-1, 3)
-        t, geom, normal = self._cast(*flat, groups, static, exclude, t_max, normals, lengths=False)
-        return GeomHits(
-            np.where(geom >= 0, t, np.inf).reshape(o.shape[:-1]), geom.reshape(o.shape[:-1]),
-            normal.reshape(o.shape) if normals else None,
-        )  # fmt: skip
-
-    def _cast(
-        self, origins: Reals, directions: Reals, groups: Any, static: Any, exclude: int,
-        cutoff: float, normals: bool, lengths: bool = True,
-    ) -> tuple[Reals, NDArray[np.int32], Reals]:  # fmt: skip
-        """Return t (n,), geoms (n,) and normals (n, 3) of the closest hits of rays (n, 3).
-
-        A miss has -1, -1 and 0; normals are 0 unless `normals`. Rays hit geoms of group k only if
-        item k of `groups` (6,) is not 0, or `groups` is None; static geoms only if `static`; and no
-        geoms of the body with the id `exclude`. `cutoff` is the largest distance if `lengths`, else
-        the largest t.
-        """
         if self._frames is None:
             raise ValueError("the geoms have no places yet: call follow(data) before rays are cast")
+        given = (np.asarray(each, np.float64) for each in (origins, directions))
+        o, d = np.broadcast_arrays(*given)
+        shape, o, d = o.shape[:-1], o.reshape(-1, 3), d.reshape(-1, 3)
+        limit = np.broadcast_to(np.asarray(t_max, float), shape).reshape(-1)
         chosen = np.ones(GROUPS, bool) if groups is None else np.asarray(groups).astype(bool)
         # Whether each geom counts.
         counts = chosen[self._group] & (self._model.geom_bodyid != exclude)
         counts &= bool(static) | ~self._fixed
-        limit = np.full(len(directions), cutoff, float)
-        if lengths:
-            # Lengths that neither over- nor underflow; rays without a direction miss.
-            with np.errstate(all="ignore"):
-                limit /= np.hypot(np.hypot(*directions.T[:2]), directions.T[2])
         # A single ray, with a float as its limit, is faster than a batch of one.
-        single = len(directions) == 1
+        single = len(d) == 1
         rows: Any = 0 if single else slice(None)
         hidden = np.flatnonzero(~counts[self.geom_id])
         hits = self.scene.closest_hit(
-            origins[rows], directions[rows], t_max=limit.item() if single else limit,
+            o[rows], d[rows], t_max=limit.item() if single else limit,
             exclude=hidden if len(hidden) else None,
         )  # fmt: skip
         t, hit, ids = (np.array(c).reshape(-1) for c in (hits.t, hits.mask, hits.instance_id))
-        normal = np.zeros(directions.shape)
+        normal = np.zeros(d.shape)
         if normals:
             normal[hit] = np.reshape(hits.normal, (-1, 3))[hit]
         geom = np.full(len(t), -1)
@@ -176,8 +155,10 @@ class ModelScene:
         for number in self._planes:
             if counts[number]:
                 place = self._frames[0][number], self._frames[1][number]
-                self._add_plane(number, place, origins, directions, limit, t, geom, normal)
-        return np.where(geom >= 0, t, -1.0), geom.astype(np.int32), normal
+                self._add_plane(number, place, o, d, limit, t, geom, normal)
+        t, geom_id = np.where(geom >= 0, t, np.inf), geom.astype(np.int32)
+        normal = normal.reshape(*shape, 3)
+        return GeomHits(t.reshape(shape), geom_id.reshape(shape), normal if normals else None)
 
     def _add_plane(
         self, number: int, place: tuple[Reals, Reals], origins: Reals, directions: Reals,
@@ -216,15 +197,12 @@ def mj_ray(
     Arrays `geomid` and `normal` get the geom and the normal, unless they are None.
     """
     t = np.empty(1)
-    mj_multiRay(
-        world, pnt, vec, geomgroup, flg_static, bodyexclude, geomid, t, normal, cutoff=np.inf
-    )
+    options = geomgroup, flg_static, bodyexclude
+    mj_multiRay(world, pnt, vec, *options, geomid, t, normal, cutoff=np.inf)
     return float(t[0])
 
 
-def _options(
-    normal: Any = None, nray: int | None = None, cutoff: float = 1e10
-) -> tuple[Any, int | None, float]:
+def _options(normal: Any = None, nray: Any = None, cutoff: float = 1e10) -> tuple[Any, Any, float]:
     """Return the last arguments of `mj_multiRay`, given by position or name, or their defaults."""
     return normal, nray, cutoff
 
@@ -242,33 +220,36 @@ def mj_multiRay(
     normal, nray, cutoff = _options(*more, **named)
     directions = np.asarray(vec, np.float64).reshape(-1, 3)[:nray]
     origins = np.broadcast_to(np.asarray(pnt, np.float64).reshape(1, 3), directions.shape)
-    t, geom, n = world._cast(
-        origins, directions, geomgroup, flg_static, bodyexclude, cutoff, normals=normal is not None
-    )
-    np.asarray(dist).reshape(-1)[: len(t)] = t
+    # Lengths that neither over- nor underflow; rays without a direction miss.
+    with np.errstate(all="ignore"):
+        limits = cutoff / np.hypot(np.hypot(*directions.T[:2]), directions.T[2])
+    t, geom, n = world.closest_hit(
+        origins, directions, limits, groups=geomgroup, static=flg_static, exclude=bodyexclude,
+        normals=normal is not None,
+    )  # fmt: skip
+    np.asarray(dist).reshape(-1)[: len(t)] = np.where(geom >= 0, t, -1.0)
     if geomid is not None:
         np.asarray(geomid).reshape(-1)[: len(t)] = geom
-    if normal is not None:
-        np.asarray(normal).reshape(-1)[: 3 * len(t)] = n.reshape(-1)
+    if n is not None:
+        np.asarray(normal).reshape(-1)[: n.size] = n.reshape(-1)
 
 
 def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:
     """Return the tree of geom `number` in its own frame; `size` has its half extents or radii."""
     if kind == BOX:
         return BVH.from_mesh(trimesh.creation.box(2.0 * size))
+    data = int(model.geom_dataid[number])
     if kind == MESH:
-        mesh = int(model.geom_dataid[number])
-        begin, first = model.mesh_vertadr[mesh], model.mesh_faceadr[mesh]
-        vertices = model.mesh_vert[begin : begin + model.mesh_vertnum[mesh]]
-        faces = model.mesh_face[first : first + model.mesh_facenum[mesh]]
+        begin, first = model.mesh_vertadr[data], model.mesh_faceadr[data]
+        vertices = model.mesh_vert[begin : begin + model.mesh_vertnum[data]]
+        faces = model.mesh_face[first : first + model.mesh_facenum[data]]
         return BVH.from_triangles(vertices, faces)
     if kind == HFIELD:
-        return _tree_of_heights(model, int(model.geom_dataid[number]))
+        return _tree_of_heights(model, data)
     if kind == SPHERE:
-        return BVH.from_spheres(np.zeros((1, 3)), size[0])
+        return BVH.from_spheres([[0.0, 0.0, 0.0]], size[0])
     if kind == CAPSULE:
-        ends = np.array([[0.0, 0.0, -size[1]], [0.0, 0.0, size[1]]])
-        return BVH.from_capsules(ends[:1], ends[1:], size[0])
+        return BVH.from_capsules([[0.0, 0.0, -size[1]]], [[0.0, 0.0, size[1]]], size[0])
     if kind == ELLIPSOID:
         ball = trimesh.creation.icosphere(FINE)
         return BVH.from_mesh((ball.vertices * size, ball.faces))
@@ -294,12 +275,9 @@ def _tree_of_heights(model: Any, field: int) -> BVH:
     below = top.vertices[edge] * [1.0, 1.0, 0.0] - [0.0, 0.0, base]
     low = rows * columns + np.arange(len(edge))
     next_edge, next_low = np.roll(edge, -1), np.roll(low, -1)
-    sides = np.concatenate(
-        [np.stack([edge, low, next_low], 1), np.stack([edge, next_low, next_edge], 1)]
-    )
+    sides = [np.stack([edge, low, next_low], 1), np.stack([edge, next_low, next_edge], 1)]
     # The four corners of the bottom, counterclockwise from above; two triangles face downward.
     ends = low[[0, columns - 1, columns + rows - 2, 2 * columns + rows - 3]]
     floor = ends[[[0, 2, 1], [0, 3, 2]]]
-    return BVH.from_triangles(
-        np.concatenate([top.vertices, below]), np.concatenate([top.faces, sides, floor])
-    )
+    vertices = np.concatenate([top.vertices, below])
+    return BVH.from_triangles(vertices, np.concatenate([top.faces, *sides, floor]))

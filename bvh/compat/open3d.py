@@ -24,7 +24,6 @@ from bvh.compat.open3d_results import (
 )
 from bvh.io.meshes import surface_of
 from bvh.queries.hierarchy import BVH
-from bvh.queries.results import ClosestPoints, Hits
 from bvh.runtime.arguments import face_rows, number_of, one_index, owned, reals, rows, whole_number
 
 __all__ = ["RaycastingScene"]
@@ -145,7 +144,7 @@ class RaycastingScene:
         Normals are unit vectors by the winding.
         """
         given, surface, hits = self._cast(BVH.closest_hit, rays, nthreads)
-        return {"t_hit": given.reals(hits.t)} | _details(surface, hits, given)
+        return {"t_hit": given.reals(hits.t)} | surface.given_details(hits, given)
 
     def test_occlusions(
         self, rays: Given, tnear: float = 0.0, tfar: float = np.inf, nthreads: int = 0
@@ -183,7 +182,7 @@ class RaycastingScene:
         given, surface = InputRows("query_points", query_points, 3, nthreads), self._surface()
         near = surface.tree.closest_point(given.flat, threads=given.threads)
         points = narrowed(near.position, given.dtype)
-        return {"points": given.shaped(points)} | _details(surface, near, given)
+        return {"points": given.shaped(points)} | surface.given_details(near, given)
 
     def compute_distance(self, query_points: Given, nthreads: int = 0) -> Any:
         """Return the distance of each point, as in Open3D.
@@ -272,11 +271,6 @@ class RaycastingScene:
             raise ValueError(f"nsamples must be odd and at least 1, got {count}")
         given = InputRows("query_points", points, 3, nthreads)
         return given.reals(query(self.tree, given.flat, threads=given.threads))
-
-
-def _details(surface: CastSurface, result: Hits | ClosestPoints, given: InputRows) -> Arrays:
-    """Return `CastSurface.details` of hits or closest points in the shape of the input."""
-    return {name: given.shaped(array) for name, array in surface.details(result, given).items()}
 
 
 def _rays_of_matrices(

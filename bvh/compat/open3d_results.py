@@ -75,7 +75,6 @@ class InputRows:
         parts = np.empty((2, len(self.flat), 3))
 
         def split(begin: int, end: int) -> None:
-            """Copy rays begin..end - 1 by columns, which is faster than by rows of three."""
             for column in range(6):
                 parts[column // 3, begin:end, column % 3] = self.flat[begin:end, column]
 
@@ -134,20 +133,23 @@ class CastSurface:
 
     def __init__(self, geometries: list[Geometry], threads: int) -> None:
         """Build the tree of geometries, (vertices, faces) each."""
-        # The tree shares the arrays of a single geometry.
-        one = len(geometries) == 1
+        counts = [len(part) for _, part in geometries]
         columns = ([geometry[k] for geometry in geometries] for k in (0, 1))
-        points, faces = geometries[0] if one else append_faces(*columns)
+        # The tree shares the arrays of a single geometry.
+        points, faces = geometries[0] if len(counts) == 1 else append_faces(*columns)
         # Open3D does not warn of open meshes.
         self.tree = BVH.from_triangles(points.reshape(-1, 3), faces, threads=threads, warn=False)
         # The geometry of each triangle, and its number in that; None for a single geometry.
         self._ids: list[NDArray[np.uint32]] | None = None
-        if len(geometries) > 1:
-            counts = [len(part) for _, part in geometries]
+        if len(counts) > 1:
             owners = np.repeat(np.arange(len(counts)), counts)
             numbers = np.concatenate([np.arange(count) for count in counts])
             self._ids = [np.append(ids, INVALID_ID).astype(np.uint32) for ids in (owners, numbers)]
         self._normals: dict[np.dtype[Any], Reals] = {}
+
+    def given_details(self, result: Hits | ClosestPoints, given: InputRows) -> dict[str, Answer]:
+        """Return the `details` of hits or closest points in the shape of the input."""
+        return {name: given.shaped(array) for name, array in self.details(result, given).items()}
 
     def details(
         self, result: Hits | AllHits | ClosestPoints, given: InputRows, *, normals: bool = True
@@ -169,7 +171,6 @@ class CastSurface:
             answers["primitive_normals"] = np.empty((n, 3), given.dtype)
 
         def fill(begin: int, end: int) -> None:
-            """Write the rows begin..end - 1 of the answers."""
             part = slice(begin, end)
             # A miss, -1, takes the last row of tables, by mode="wrap".
             rows = prim[part].astype(np.intp)
@@ -201,7 +202,6 @@ class CastSurface:
             vertices, faces = self.tree.vertices, self.tree.faces
 
             def fill(begin: int, end: int) -> None:
-                """Write the normals of triangles begin..end - 1."""
                 table[begin:end] = normals_of(vertices[faces[begin:end]])
 
             # Two threads may both fill a table with the same normals.

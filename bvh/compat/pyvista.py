@@ -11,7 +11,7 @@ import numpy as np
 import pyvista as pv
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.compat.followed_meshes import crossings, followed_data_set
+from bvh.compat.followed_meshes import FollowedDataSet, crossings
 from bvh.queries.hierarchy import BVH
 
 __all__ = ["Accessor"]
@@ -39,7 +39,7 @@ class Accessor:
     """
 
     def __init__(self, dataset: Any) -> None:
-        self._mesh, self._followed = dataset, followed_data_set()
+        self._mesh, self._followed = dataset, FollowedDataSet()
 
     @property
     def tree(self) -> BVH:
@@ -168,9 +168,8 @@ class Accessor:
 
         `tolerance` and `progress_bar` have no effect: exact parity decides.
         """
-        result = self.select_interior_points(
-            surface, inside_out=inside_out, check_surface=check_surface
-        )
+        options: dict[str, Any] = {"inside_out": inside_out, "check_surface": check_surface}
+        result = self.select_interior_points(surface, **options)
         inside = result.point_data.pop("selected_points")
         result.point_data["SelectedPoints"] = inside.astype(np.uint8)
         return result

@@ -163,7 +163,6 @@ def _forwarding(name: str, original: Method) -> Method:
 
     @functools.wraps(original)
     def method(caster: object, *args: object, **kwargs: object) -> object:
-        """Call the method of the caster's replacement, or else `original`."""
         replacement = _replacement(caster)
         if replacement is caster:
             return original(caster, *args, **kwargs)
@@ -177,7 +176,6 @@ def _contains_points(original: Method) -> Method:
 
     @functools.wraps(original)
     def contains_points(intersector: object, *args: Any, **kwargs: Any) -> object:
-        """Test `points`, the second argument, by an intersector of ours, else by `original`."""
         if not isinstance(intersector, RayMeshIntersector):
             return original(intersector, *args, **kwargs)
         return intersector.contains_points(kwargs["points"] if "points" in kwargs else args[0])

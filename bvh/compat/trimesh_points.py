@@ -7,7 +7,6 @@ import numpy as np
 import trimesh
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.compat.followed_meshes import FollowedMesh
 from bvh.queries.answers.locations import normals_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.point_queries import warn_if_open
@@ -45,35 +44,26 @@ class Rules:
     opened: OpenRule = "rays"
 
 
-# Meshes and their trees by id() of the mesh: hashes change, and pickles and copies of meshes must
+# Meshes, with their hashes and trees, by id(): hashes change, and pickles and copies of meshes must
 # not contain trees.
-_followed: dict[int, tuple[weakref.ref[trimesh.Trimesh], FollowedMesh]] = {}
+_followed: dict[int, tuple[weakref.ref[trimesh.Trimesh], int, BVH]] = {}
 
 
 def tree_of(mesh: trimesh.Trimesh) -> BVH:
     """Return the tree over the current faces of a mesh, built anew if its hash has changed."""
-    key = id(mesh)
-    entry = _followed.get(key)
-    if entry is None or entry[0]() is not mesh:
+    key, entry = id(mesh), _followed.get(id(mesh))
+    # Trimesh caches the hash of its arrays until one may have changed: this takes a microsecond.
+    if entry is None or entry[0]() is not mesh or entry[1] != hash(mesh):
         # Hashes of other types may not change with their content.
         if not isinstance(mesh, trimesh.Trimesh):
             raise TypeError(f"mesh must be a trimesh.Trimesh, got {type(mesh).__name__}")
-        entry = weakref.ref(mesh, lambda _: _followed.pop(key, None)), FollowedMesh(_stamps, _built)
+        stamp = hash(mesh)
+        # Slices and copies of tracked arrays would discard their cached hash, views do not.
+        vertices, faces = mesh.vertices.view(np.ndarray), mesh.faces.view(np.ndarray)
+        tree = BVH.from_triangles(vertices.reshape(-1, 3), faces.reshape(-1, 3))
+        entry = weakref.ref(mesh, lambda _: _followed.pop(key, None)), stamp, tree
         _followed[key] = entry
-    return entry[1].tree_of(mesh)
-
-
-def _stamps(mesh: trimesh.Trimesh) -> tuple[None, int]:
-    """Return two stamps of a mesh for its FollowedMesh; any change builds a new tree."""
-    # Trimesh caches the hash of its arrays until one may have changed: this takes a microsecond.
-    return None, hash(mesh)
-
-
-def _built(mesh: trimesh.Trimesh) -> BVH:
-    """Return a new tree over a mesh."""
-    # Slices and copies of tracked arrays would discard their cached hash, views do not.
-    vertices, faces = mesh.vertices.view(np.ndarray), mesh.faces.view(np.ndarray)
-    return BVH.from_triangles(vertices.reshape(-1, 3), faces.reshape(-1, 3))
+    return entry[2]
 
 
 def closest_point(mesh: trimesh.Trimesh, points: ArrayLike) -> tuple[Floats, Floats, Ids]:
@@ -250,10 +240,7 @@ def _nearest_facing(
 
 
 def _signed_by_faces(mesh: trimesh.Trimesh, tree: BVH, points: Floats) -> Floats:
-    """Return distances, positive inside: by the side of the nearest face, or else `contains`.
-
-    The side decides for points that project into their nearest face, up to a tolerance.
-    """
+    """Return distances, positive inside, with the sign that `signed_distance` documents."""
     closest, distance, face = closest_point(mesh, points)
     if len(tree.faces) == 0:
         return -distance

@@ -110,33 +110,31 @@ class RayMeshIntersector:
         self, ray_origins: ArrayLike, ray_directions: ArrayLike, **kwargs: object
     ) -> Ids:
         """Return the face that each ray hits first, -1 for a miss, as in trimesh."""
-        tree, origins, directions = self._cast(ray_origins, ray_directions)
-        # A single ray is faster than a batch of one.
-        index: Any = 0 if len(origins) == 1 else slice(None)
-        face = tree.closest_hit(origins[index], directions[index]).prim_id
-        return np.array(face, np.int64).reshape(-1)
+        tree, *rays = self._cast(ray_origins, ray_directions, alone=True)
+        return np.array(tree.closest_hit(*rays).prim_id, np.int64).reshape(-1)
 
     def intersects_any(
         self, ray_origins: ArrayLike, ray_directions: ArrayLike, **kwargs: object
     ) -> NDArray[np.bool_]:
         """Return which rays hit the mesh, as in trimesh."""
-        tree, origins, directions = self._cast(ray_origins, ray_directions)
-        # A single ray is faster than a batch of one.
-        index: Any = 0 if len(origins) == 1 else slice(None)
-        return np.array(tree.any_hit(origins[index], directions[index]), np.bool_).reshape(-1)
+        tree, *rays = self._cast(ray_origins, ray_directions, alone=True)
+        return np.array(tree.any_hit(*rays), np.bool_).reshape(-1)
 
     def contains_points(self, points: ArrayLike) -> NDArray[np.bool_]:
         """Return which points are inside the mesh, as in `bvh.compat.trimesh.contains`."""
         return contains(self.mesh, points)
 
-    def _cast(self, origins: ArrayLike, directions: ArrayLike) -> tuple[BVH, Floats, Floats]:
-        """Return the tree and the checked rays: origins and directions (n, 3)."""
+    def _cast(
+        self, origins: ArrayLike, directions: ArrayLike, alone: bool = False
+    ) -> tuple[BVH, Floats, Floats]:
+        """Return the tree and checked rays (n, 3); (3,), which is faster, for one if `alone`."""
         o, d = rows("ray_origins", origins), rows("ray_directions", directions)
         if o.shape != d.shape:
             raise ValueError(
                 f"ray_directions must have the shape {o.shape} of ray_origins, got {d.shape}"
             )
-        return tree_of(self.mesh), o, d
+        tree = tree_of(self.mesh)
+        return (tree, o[0], d[0]) if alone and len(o) == 1 else (tree, o, d)
 
     def _hits(
         self, origins: ArrayLike, directions: ArrayLike, locate: Flag, multiple: Flag, limit: Flag
@@ -149,10 +147,11 @@ class RayMeshIntersector:
         if limit is not None:
             limit = whole_number("max_hits", limit)
         keep: Any = slice(None)  # the hits to return: all, or a mask
+        hits: Hits | AllHits
         if not multiple:
-            nearest = tree.closest_hit(o, d)
-            ray = np.flatnonzero(nearest.mask)
-            hits: Hits | AllHits = nearest[ray]
+            hits = tree.closest_hit(o, d)
+            ray = np.flatnonzero(hits.mask)
+            hits = hits[ray]
         else:
             unique = bool(locate) or self._one_hit_a_point
             hits = tree.all_hits(o, d, max_hits=None if unique else limit)

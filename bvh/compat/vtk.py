@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bvh.compat.followed_meshes import crossings, followed_data_set
+from bvh.compat.followed_meshes import FollowedDataSet, crossings
 from bvh.queries.hierarchy import BVH
 
 __all__ = ["CellLocator", "OBBTree"]
@@ -28,11 +28,11 @@ class CellLocator:
     """
 
     def __init__(self) -> None:
-        self._data, self._followed = None, followed_data_set()
+        self._data, self._followed = None, FollowedDataSet()
 
     def SetDataSet(self, data: Any) -> None:
         """Set the data set of VTK or PyVista whose surface is searched."""
-        self._data, self._followed = data, followed_data_set()
+        self._data, self._followed = data, FollowedDataSet()
 
     def GetDataSet(self) -> Any:
         """Return the data set."""
@@ -68,8 +68,8 @@ class CellLocator:
             t.set(float(hit.t))
             position[:], coordinates[:] = hit.position.tolist(), [float(hit.u), float(hit.v), 0.0]
             sub.set(0)
-            for reference in cell[:1]:
-                reference.set(int(tree.face_of(hit.prim_id)))
+            if cell:
+                cell[0].set(int(tree.face_of(hit.prim_id)))
         return int(bool(hit))
 
     def FindClosestPoint(self, x: Any, closest: Any, *out: Any) -> None:

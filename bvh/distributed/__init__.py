@@ -5,8 +5,8 @@ for URLs; the rest is for Dask arrays and clusters.
 
 | file | contents |
 |---|---|
-| `fetched_files.py` | Local copies of fetched files, under names that contain their digests |
 | `part_folder.py` | Folder of a partitioned mesh: written part by part, and its index, read and checked |
+| `fetched_files.py` | Local copies of fetched files, under names that contain their digests |
 | `merging.py` | Merging of answers from parts of a mesh: the least by (t, id), the first k, sums, sorted lists |
 | `out_of_core/` | Meshes larger than memory: cut into parts, each a tree in a file, and queried as one tree |
 | `handles.py` | Handles of trees, scenes and parts, which stand for them in task graphs |

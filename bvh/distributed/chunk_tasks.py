@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from operator import getitem
 from types import MethodType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from bvh.distributed.handles import Handle, Searchable, handle_of
 from bvh.distributed.merging import VECTORS, Column, Kinds
-from bvh.distributed.out_of_core.part_targets import declared, refuse
+from bvh.distributed.out_of_core.part_targets import NO_COUNTERS, NO_FILTER, declared
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.query_arguments import check_method, check_options
 from bvh.queries.verbs import Verb
@@ -49,10 +50,7 @@ class RayBlocks:
     """Rays of a chunk, made block by block when they are cast; `shape` is the chunk's."""
 
     def __init__(self, function: RayFunction, args: tuple[object, ...], place: Slices) -> None:
-        """Store how to make the rays: ``function(*slices, *args)`` for slices of the source.
-
-        `place` has the slice of the chunk along each axis of the source.
-        """
+        """``function(*slices, *args)`` makes rays; `place` has the chunk's slices of the source."""
         self._function, self._args, self.place = function, args, place
         self.shape = tuple(axis.stop - axis.start for axis in place)
 
@@ -108,7 +106,10 @@ def checked_options(query: MethodType, arguments: Arguments) -> Options:
     check_options(*flags, given.get("filter"), given.get("data"))
     counters = flag("counters", given.get("counters", False))
     if isinstance(query.__self__, Parts):
-        refuse(given.get("filter"), counters)
+        if "filter" in given:
+            raise ValueError(NO_FILTER.format(given["filter"]))
+        if counters:
+            raise ValueError(NO_COUNTERS)
     check_method(given.get("method", "parity"))
     for name in {"k", "max_hits"} & set(given):
         given[name] = whole_number(name, given[name])
@@ -143,8 +144,8 @@ def chunk_results(
     # The data of a filter may be an array for all faces: one key, as the tree is.
     data = {"data": delayed_value("data", options["data"])} if "data" in options else {}
     rest = {name: given for name, given in options.items() if name not in data}
-    task = _ChunkQuery(verb.name, list(arrays), kinds, rest)
-    return blockwise(task, inputs, target=target, **data)
+    task = partial(_query_chunk, verb=verb.name, names=list(arrays), kinds=kinds, options=rest)
+    return blockwise(task, inputs, token=verb.name, target=target, **data)
 
 
 def blockwise(task: Callable[..., Any], inputs: list[tuple[Any, ...]], **options: Any) -> Array:
@@ -190,45 +191,23 @@ def _leading(rank: int) -> tuple[str, ...]:
     return tuple(f"axis {k}" for k in range(rank, 0, -1))
 
 
-class _ChunkQuery:
-    """Function of a task, which queries a chunk."""
+def _query_chunk(
+    *arrays: Any, target: Handle, verb: str, names: list[str], kinds: Kinds | None,
+    options: Options, **data: Any,
+) -> Any:  # fmt: skip
+    """Return the columns `kinds` of the result for a chunk, or the result if that is None.
 
-    def __init__(self, verb: str, names: list[str], kinds: Kinds | None, options: Options) -> None:
-        """Store the name of the query, `verb`, and its `options`, which are not arrays.
-
-        `names` are the names of its arguments that are arrays, or "rays" for `RayBlocks`, and
-        `kinds` the types of the columns of its result by name, None for results that are lists.
-        """
-        self._verb, self._names, self._kinds, self._options = verb, names, kinds, options
-        # The name of the tasks, on dashboards.
-        self.__name__ = verb
-
-    def __call__(self, *arrays: Any, target: Handle, **data: Any) -> Any:
-        """Return the columns of a chunk's result or, if it is a list, the result itself.
-
-        `arrays` are the chunk's blocks of arguments, and `data` has the argument of a filter.
-        """
-        given = dict(zip(self._names, map(_only_block, arrays), strict=True))
-        options = self._options | data
-        with task_threads(options["threads"]):
-            if "rays" in given:
-                return self._cast(given["rays"], target.open(), options)
-            answer = getattr(target.open(), self._verb)(**given, **options)
-        return answer if self._kinds is None else self._columns(answer)
-
-    def _columns(self, answer: object) -> tuple[Column, ...]:
-        """Return the columns of a result as arrays, also where a single query gives numbers."""
-        assert self._kinds is not None
-        # A result with one column is not a record.
-        if len(self._kinds) == 1:
-            return (np.asarray(answer),)
-        return tuple(np.asarray(getattr(answer, k), kind) for k, kind in self._kinds.items())
-
-    def _cast(self, rays: RayBlocks, target: Searchable, options: Options) -> tuple[Column, ...]:
-        """Return the columns of the results of all blocks of a chunk, each of the chunk's shape."""
-        columns: tuple[Column, ...] = ()
-        for within, _, result in rays.cast(target, self._verb, options):
-            of_block = self._columns(result)
+    `arrays` are the chunk's blocks of the arguments `names`, of which "rays" is a `RayBlocks`.
+    """
+    given, options = dict(zip(names, map(_only_block, arrays), strict=True)), options | data
+    with task_threads(options["threads"]):
+        if "rays" not in given:
+            answer = getattr(target.open(), verb)(**given, **options)
+            return answer if kinds is None else _columns(answer, kinds)
+        rays, columns = given["rays"], tuple[Column, ...]()
+        assert kinds is not None
+        for within, _, result in rays.cast(target.open(), verb, options):
+            of_block = _columns(result, kinds)
             # If the chunk is one block, its columns need not be copied.
             if of_block[0].shape == rays.shape:
                 return of_block
@@ -237,8 +216,13 @@ class _ChunkQuery:
                 column[within] = some
         return columns
 
-    def __dask_tokenize__(self) -> tuple[object, ...]:
-        return "bvh", self._verb, self._names, self._kinds, self._options
+
+def _columns(answer: object, kinds: Kinds) -> tuple[Column, ...]:
+    """Return the columns of a result as arrays, also where a single query gives numbers."""
+    # A result with one column is not a record.
+    if len(kinds) == 1:
+        return (np.asarray(answer),)
+    return tuple(np.asarray(getattr(answer, name), kind) for name, kind in kinds.items())
 
 
 def _only_block(block: Any) -> Any:

@@ -13,37 +13,31 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO
 
+from bvh.distributed.part_folder import CONTENT_DIGEST_SIZE, PartFile
 from bvh.io.container import PIECE
 from bvh.runtime.cache.plain_files import absolute, lock_file, open_plain
 
 # Interval at which a waiting process tests whether another one is done.
 POLL_SECONDS = 0.02
 
-# Damaged copies that could not be removed.
-_rejected: set[Path] = set()
 
+def fetched(file: PartFile, opened: Callable[[], AbstractContextManager[BinaryIO]]) -> Path:
+    """Return the path of the local copy of a file, which is fetched if there is none.
 
-def fetched(
-    name: str, size: int, digest: str, label: str,
-    opened: Callable[[], AbstractContextManager[BinaryIO]], check: Callable[[Path], None],
-) -> Path:  # fmt: skip
-    """Return the path of the local copy `name` of a file, which is fetched if there is none.
-
-    ``opened()`` opens the remote file, and ``check(path)`` raises a ValueError unless there is a
-    file at `path` of the right size and header. A ValueError that begins with `label` is raised
-    unless the content has `size` bytes and the `digest`, a BLAKE2b in hexadecimal digits.
+    ``opened()`` opens the remote file. Raises a ValueError unless it is the file of the index.
     """
+    # Copies are named by their content, so other versions of a part do not replace them.
+    name = file.digest + Path(file.name).suffix
     path = cache_folder() / name
-    if _is_good(path, check):
+    if _is_good(path, file):
         return path
-    # Without a folder that can be written to, a temporary one.
     folder = _writable_folder()
     path = folder / name
     with contextlib.ExitStack() as stack:
@@ -54,62 +48,51 @@ def fetched(
             stack.callback(os.close, lock)
             # Wait for another process. The copy is tested, too, as a child of a process that has
             # finished may still hold the lock.
-            while not lock_file(lock) and not _is_good(path, check):
+            while not lock_file(lock) and not _is_good(path, file):
                 time.sleep(POLL_SECONDS)
             temporary = folder / f".part-{name}"
-        if not _is_good(path, check):
+        if not _is_good(path, file):
             # Left by a process that was killed.
             temporary.unlink(missing_ok=True)
             stack.callback(temporary.unlink, missing_ok=True)
-            with open(temporary, "xb", opener=open_plain) as file:
-                _copy(file, size, digest, label, opened)
-            check(temporary)
+            with open(temporary, "xb", opener=open_plain) as copy:
+                try:
+                    with opened() as source:
+                        _copy(source, copy, file)
+                except FileNotFoundError:
+                    raise ValueError(f"{file.label} is missing") from None
+            file.check(temporary)
             try:
                 os.replace(temporary, path)
             except PermissionError:
                 # Windows does not replace an open file, which another process has fetched.
-                if not _is_good(path, check):
+                if not _is_good(path, file):
                     raise
-            _rejected.discard(path)
     return path
 
 
-def _copy(
-    file: BinaryIO, size: int, digest: str, label: str,
-    opened: Callable[[], AbstractContextManager[BinaryIO]],
-) -> None:  # fmt: skip
-    """Copy what `opened` opens to `file`; raise, naming `label`, if its size or digest differs."""
-    # Two hexadecimal digits of the digest are a byte.
-    size_read, content = 0, blake2b(digest_size=len(digest) // 2)
-    with opened() as source:
-        # Up to one byte more than expected is read, to detect a longer file.
-        while piece := source.read(min(PIECE, size - size_read + 1)):
-            size_read += len(piece)
-            content.update(piece)
-            file.write(piece)
-    if size_read != size:
-        number = "more" if size_read > size else size_read
-        raise ValueError(f"{label} has {number} bytes, the index says {size}")
-    if content.hexdigest() != digest:
-        raise ValueError(f"{label} is not the file of the index")
+def _copy(source: BinaryIO, copy: BinaryIO, file: PartFile) -> None:
+    """Write what is read from `source` to `copy`; raise if it is not `file`."""
+    size_read, content = 0, blake2b(digest_size=CONTENT_DIGEST_SIZE)
+    # Up to one byte more than expected is read, to detect a longer file.
+    while piece := source.read(min(PIECE, file.size - size_read + 1)):
+        size_read += len(piece)
+        content.update(piece)
+        copy.write(piece)
+    if size_read != file.size:
+        number = "more" if size_read > file.size else size_read
+        raise ValueError(f"{file.label} has {number} bytes, the index says {file.size}")
+    if content.hexdigest() != file.digest:
+        raise ValueError(f"{file.label} is not the file of the index")
 
 
-def _is_good(path: Path, check: Callable[[Path], None]) -> bool:
-    """Return whether `path` passes `check`, which a missing file does not, and was not rejected."""
+def _is_good(path: Path, file: PartFile) -> bool:
+    """Return whether there is a copy of a file at `path`, not looking at its content."""
     try:
-        check(path)
+        file.check(path)
     except ValueError:
         return False
-    return path not in _rejected
-
-
-def reject(paths: Iterable[Path]) -> None:
-    """Remove damaged copies, or else remember them, so that they are fetched again when needed."""
-    for path in paths:
-        try:
-            path.unlink(missing_ok=True)
-        except OSError:
-            _rejected.add(path)
+    return True
 
 
 def cache_folder() -> Path:
@@ -126,16 +109,15 @@ def _writable_folder() -> Path:
     folder = cache_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if os.access(folder, os.W_OK):
-            return folder
-        problem: OSError | None = None
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(f"{folder} is read-only")
     except OSError as error:
-        problem = error
-    # A folder that the user has named is not replaced.
-    if os.environ.get("BVH_PARTS_DIR"):
-        message = f"BVH_PARTS_DIR={folder} must be a folder that can be written to"
-        raise OSError(message) from problem
-    return temporary_folder(os.getpid())
+        # A folder that the user has named is not replaced.
+        if os.environ.get("BVH_PARTS_DIR"):
+            message = f"BVH_PARTS_DIR={folder} must be a folder that can be written to"
+            raise OSError(message) from error
+        return temporary_folder(os.getpid())
+    return folder
 
 
 @lru_cache(maxsize=1)

@@ -16,9 +16,9 @@ import os
 import pickle
 import weakref
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +34,8 @@ from bvh.scene.scene import Scene
 
 Searchable = BVH | Scene | Parts
 
-# Mapped trees and scenes of this process by (path, checksum), the maps of their files by (path,
-# inode, size, time of change), and the lock that is held while contents are opened.
-_opened: dict[tuple[str, str], BVH | Scene] = {}
+# Maps of files by (path, inode, size, time of change), and the lock that is held while contents are
+# opened.
 _maps: weakref.WeakValueDictionary[tuple[str, int, int, int], Any] = weakref.WeakValueDictionary()
 _guard = ForkSafeLock()
 
@@ -77,52 +76,36 @@ class Handle:
         return self._token
 
 
-class MappedContent(NamedTuple):
-    """Recipe that maps a tree or a scene from a file of a given checksum."""
+@cache
+def mapped_content(kind: str, path: str, checksum: str, offset: int) -> BVH | Scene:
+    """Return the tree or scene, by `kind`, of a file of this `checksum`, mapped once a process.
 
-    kind: str  # "tree" or "scene"
-    path: str
-    checksum: str
-    offset: int  # where it begins; above 0 for a tree in the file of a scene
-
-    def __call__(self) -> BVH | Scene:
-        """Return the tree or scene, which a process loads once."""
-        key = self.path, self.checksum
-        if key not in _opened:
-            _opened[key] = self._loaded()
-        return _opened[key]
-
-    def _loaded(self) -> BVH | Scene:
-        """Return the tree or scene; raise a ValueError if its file is missing, or differs."""
-        origin = f"the {self.kind} is mapped from {self.path} with checksum {self.checksum}"
-        if not os.path.isfile(self.path):
-            raise ValueError(f"no such file here: {origin}")
-        content = _map_of(self.path)[self.offset :]
-        start = content[:HEADER_SIZE].tobytes()
-        checksum = start[HEADER_SIZE - DIGEST_SIZE :].hex()
-        if self.kind == "scene":
-            # The checksum of a scene includes the headers of its trees.
-            loaded = loaded_from(self.path, content)
-            source = loaded.source if isinstance(loaded, Scene) else None
-            checksum = "" if source is None else source.checksum
-        if checksum != self.checksum:
-            other = f"has {checksum}" if checksum else f"is no saved {self.kind}"
-            raise ValueError(f"{origin}; the file here {other}")
-        return loaded if self.kind == "scene" else loaded_from(self.path, content[: size_of(start)])
+    It begins at `offset`, above 0 for a tree in the file of a scene. Raises a ValueError if the
+    file is missing, or differs.
+    """
+    origin = f"the {kind} is mapped from {path} with checksum {checksum}"
+    if not os.path.isfile(path):
+        raise ValueError(f"no such file here: {origin}")
+    content = _map_of(path)[offset:]
+    start = content[:HEADER_SIZE].tobytes()
+    found = start[HEADER_SIZE - DIGEST_SIZE :].hex()
+    if kind == "scene":
+        # The checksum of a scene includes the headers of its trees.
+        loaded = loaded_from(path, content)
+        source = loaded.source if isinstance(loaded, Scene) else None
+        found = "" if source is None else source.checksum
+    if found != checksum:
+        other = f"has {found}" if found else f"is no saved {kind}"
+        raise ValueError(f"{origin}; the file here {other}")
+    return loaded if kind == "scene" else loaded_from(path, content[: size_of(start)])
 
 
-class SceneState(NamedTuple):
-    """Recipe of a scene in memory: `state` is its pickle, with indices into `trees` for trees."""
-
-    state: bytes
-    trees: list[Handle]
-
-    def __call__(self) -> Scene:
-        """Return the scene, whose trees are opened by their handles."""
-        unpickler = pickle.Unpickler(io.BytesIO(self.state))
-        unpickler.persistent_load = lambda k: self.trees[k].open()  # type: ignore[method-assign]
-        scene: Scene = unpickler.load()
-        return scene
+def unpickled_scene(state: bytes, trees: list[Handle]) -> Scene:
+    """Return the scene of a pickle with indices into `trees` in place of trees."""
+    unpickler = pickle.Unpickler(io.BytesIO(state))
+    unpickler.persistent_load = lambda k: trees[k].open()  # type: ignore[method-assign]
+    scene: Scene = unpickler.load()
+    return scene
 
 
 def handle_of(target: Searchable) -> Handle:
@@ -140,8 +123,8 @@ def handle_of(target: Searchable) -> Handle:
 
 def _mapped(kind: str, file: MappedFile, **options: Any) -> Handle:
     """Return the handle of a mapped `kind`, "tree" or "scene"; `options` are those of `Handle`."""
-    recipe = MappedContent(kind, file.path, file.checksum, file.offset)
-    return Handle(("bvh.mapped", *recipe), recipe=recipe, **options)
+    recipe = partial(mapped_content, kind, file.path, file.checksum, file.offset)
+    return Handle(("bvh.mapped", *recipe.args), recipe=recipe, **options)
 
 
 def _tree_in_memory(tree: BVH) -> Handle:
@@ -163,10 +146,10 @@ def _scene_in_memory(scene: Scene) -> Handle:
         """Return the index of a tree; None for other objects, which are pickled as usual."""
         if not isinstance(thing, BVH):
             return None
-        index = index_of.setdefault(id(thing), len(trees))
-        if index == len(trees):
+        if id(thing) not in index_of:
+            index_of[id(thing)] = len(trees)
             trees.append(handle_of(thing))
-        return index
+        return index_of[id(thing)]
 
     stream = io.BytesIO()
     pickler = pickle.Pickler(stream, protocol=5)
@@ -175,7 +158,7 @@ def _scene_in_memory(scene: Scene) -> Handle:
     # The token contains tokens of the trees, so that the content of mapped trees is not read.
     tokens = [tree.__dask_tokenize__() for tree in trees]
     token = "bvh.scene", blake2b(stream.getvalue()).hexdigest(), tokens
-    return Handle(token, recipe=SceneState(stream.getvalue(), trees))
+    return Handle(token, recipe=partial(unpickled_scene, stream.getvalue(), trees))
 
 
 def _map_of(path: str) -> Any:

@@ -60,10 +60,9 @@ class KernelPlugin(WorkerPlugin):
     ) -> None:
         self._kept_bytes = byte_count("keep_memory", keep_memory)
         recipes = all_recipes()
-        if isinstance(parts, str):
-            parts = [parts]
-        if parts is not None and not isinstance(parts, Sequence):
+        if not isinstance(parts, Sequence | None):
             raise TypeError(f"parts must be names of kernels, got {type(parts).__name__}")
+        parts = [parts] if isinstance(parts, str) else parts
         self._parts = list(recipes if parts is None else parts)
         for part in self._parts:
             if part not in recipes:

@@ -111,10 +111,7 @@ def answer(query: MethodType, arguments: Arguments) -> Any:
 
 
 def lazy_result(target: Searchable, verb: Verb, arrays: LazyColumns, options: Options) -> Any:
-    """Return the lazy result of a query: a Dask array, a record of Dask arrays, or `LazyLists`.
-
-    `verb` declares the query, and `arrays` and `options` are its checked arguments.
-    """
+    """Return the lazy result of a query: a Dask array, a record of Dask arrays, or `LazyLists`."""
     if verb.merge is Merge.LISTS:
         # None: chunks are results, not tuples of columns.
         key = chunk_tasks.delayed_target(target)
@@ -168,15 +165,15 @@ def _inside_or_signed(parts: Parts, verb: Verb, arrays: LazyColumns, options: Op
 
     def column_of(query: Callable[..., object]) -> Array:
         """Return the lazy result of another query of the same points."""
-        column: Array = lazy_result(parts, declared(query), arrays, rest)
-        return column
+        return lazy_result(parts, declared(query), arrays, rest)
 
-    if options["method"] == "winding":
+    by_winding = options["method"] == "winding"
+    if by_winding:
         inside = column_of(parts.winding_number) > 0.5
     else:
         inside = column_of(parts._crossings) % 2 == 1
     if verb.name == "contains":
-        return inside if options["method"] == "winding" else inside | column_of(parts._touched)
+        return inside if by_winding else inside | column_of(parts._touched)
     near = column_of(parts.distance)
     return da.where(inside & (near > 0.0) & (near < np.inf), -near, near)
 
@@ -190,12 +187,12 @@ def _merged(
     """
     # `merge` takes columns with one axis of queries, and writes to those of the first group.
     assert how is not None
-    groups = [
+    first, *others = (
         {n: c.reshape(-1, *c.shape[rank:]) for n, c in zip(names, result, strict=True)}
         for result in results
-    ]
-    first = {name: column.copy() for name, column in groups[0].items()}
-    for other in groups[1:]:
+    )
+    first = {name: column.copy() for name, column in first.items()}
+    for other in others:
         merge(how, first, other)
     return tuple(c.reshape(full.shape) for c, full in zip(first.values(), results[0], strict=True))
 
@@ -233,7 +230,7 @@ def join(chunks: Any) -> Any:
     # `number` is an array of the joined shape: the number of each query when the queries of all
     # chunks are counted one chunk after another, the order in which entries are concatenated.
     results, numbers, begin = list(grid.flat), np.empty(grid.shape, object), 0
-    for index, result in zip(np.ndindex(grid.shape), results, strict=True):
+    for index, result in np.ndenumerate(grid):
         numbers[index] = np.arange(begin, begin + result.counts.size).reshape(result.shape)
         begin += result.counts.size
     number = np.block(numbers.tolist())

@@ -78,10 +78,9 @@ def _merge_first_few(answers: Columns, other: Columns, chosen: Rows | slice) -> 
     # The last key is the first to be compared, so misses come last.
     keys = both["prim_id"], _measure(both), both["prim_id"] < 0
     order = np.lexsort(keys, axis=-1)[:, : answers["prim_id"].shape[1]]
+    each = np.arange(len(order))[:, None]
     for name, column in answers.items():
-        # Positions, (n, k, 3), are ordered as whole points.
-        index = order[..., None] if column.ndim == 3 else order
-        column[chosen] = np.take_along_axis(both[name], index, axis=1)
+        column[chosen] = both[name][each, order]
 
 
 class MergedAnswers:

@@ -29,7 +29,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,15 +67,12 @@ class Source:
 
 @dataclass(frozen=True)
 class PartRecord:
-    """The record of a part in the index."""
+    """The record of a part in the index; digests are hexadecimal digits."""
 
     triangles: int
-    # Lower and upper corner, six numbers; None if no triangle is valid.
-    bounds: list[float] | None
-    # Sizes of the files of the tree and of the ids, the checksum in the header of the tree's file,
-    # and the digests of both files (see `content_digest`), as hexadecimal digits.
+    bounds: list[float] | None  # lower and upper corner; None if no triangle is valid
     tree_bytes: int
-    tree_header: str
+    tree_header: str  # the checksum in the header of the tree's file
     ids_bytes: int
     ids_digest: str
     # All group bits of valid triangles, so that a query whose mask has none of them opens no file;
@@ -139,14 +136,15 @@ def read_index(place: str) -> Index:
     Of a local folder, the sizes and headers of all files are checked, too; those at URLs are
     checked when they are fetched.
     """
+    path = Path(place) / INDEX
     try:
         if is_url(place):
             files, root = file_system(place)
             text = files.cat_file(f"{root}/{INDEX}")
+        elif not stat.S_ISREG(os.stat(path).st_mode):
+            raise ValueError(f"{path}: is something else than a file")
         else:
-            if not stat.S_ISREG(os.stat(Path(place) / INDEX).st_mode):
-                raise ValueError(f"{place}/{INDEX}: is something else than a file")
-            text = (Path(place) / INDEX).read_bytes()
+            text = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise ValueError(
             f"{place}: holds no {INDEX}: it is not a folder of parts, or bvh.partition has not "
@@ -159,7 +157,8 @@ def read_index(place: str) -> Index:
             raise ValueError(f"is damaged: {error!r}") from None
     if not is_url(place):
         for number in range(len(index.parts)):
-            checked_files(Path(place), index, number)
+            for file in files_of(place, index, number):
+                file.check(path.with_name(file.name))
     return index
 
 
@@ -170,39 +169,34 @@ def _index_of(content: dict[str, Any]) -> Index:
     """
     if content["format"] != FORMAT or type(content["version"]) is not int:
         raise ValueError("is not an index of parts")
-    if content["version"] > VERSION:
+    if (version := content["version"]) > VERSION:
+        raise ValueError(f"has format version {version}; this version of bvh reads {VERSION}")
+    if version < VERSION:
         raise ValueError(
-            f"has format version {content['version']}; this version of bvh reads {VERSION}"
-        )
-    if content["version"] < VERSION:
-        raise ValueError(
-            f"has format version {content['version']}, of bvh 0.2.0 or before, which this version "
-            "does not read: call bvh.partition again"
+            f"has format version {version}, of bvh 0.2.0 or before, which this version does not "
+            "read: call bvh.partition again"
         )
     if content["digest"] != index_digest(content):
         raise ValueError("is damaged: its checksum is wrong")
     sources = tuple(Source(**row) for row in content["sources"])
     parts = tuple(PartRecord(**row) for row in content["parts"])
-    index = Index(content["triangles"], sources, parts, content["digest"])
-    for part in index.parts:
+    for part in parts:
         _check_record(part)
     first = 0
-    for source in index.sources:
+    for source in sources:
         are_counts = _whole(source.first, source.triangles)
         if not (are_counts and isinstance(source.name, str) and source.first == first):
             raise ValueError("is damaged: its sources do not follow each other")
         first += source.triangles
-    if not first == index.triangles == sum(part.triangles for part in index.parts):
+    if not first == content["triangles"] == sum(part.triangles for part in parts):
         raise ValueError("is damaged: its counts of triangles differ")
-    return index
+    return Index(content["triangles"], sources, parts, content["digest"])
 
 
 def _check_record(part: PartRecord) -> None:
     """Raise a ValueError or TypeError unless all values of a part's record are possible."""
-    digests = (
-        (part.tree_header, DIGEST_SIZE), (part.ids_digest, CONTENT_DIGEST_SIZE),
-        (part.tree_digest, CONTENT_DIGEST_SIZE),
-    )  # fmt: skip
+    digests = [(part.tree_header, DIGEST_SIZE)]
+    digests += [(digest, CONTENT_DIGEST_SIZE) for digest in (part.ids_digest, part.tree_digest)]
     for digest, size in digests:
         # Nothing but digits, two a byte, as digests become names of local files.
         if not re.fullmatch(f"[0-9a-f]{{{2 * size}}}", digest):
@@ -227,31 +221,45 @@ def _whole(*numbers: object) -> bool:
     return all(type(number) is int and 0 <= number < 2**63 for number in numbers)
 
 
-def checked_files(folder: Path, index: Index, number: int) -> tuple[Path, Path]:
-    """Return the paths of the files of part `number`, (tree, ids), after `check_file` of both."""
-    tree, ids = (folder / name for name in file_names(number))
-    for path in (tree, ids):
-        check_file(path, index.parts[number], f"{folder}: part {number} ({path.name})")
-    return tree, ids
+class PartFile(NamedTuple):
+    """A file of a part as the index has it; `label` begins messages about it."""
+
+    part: PartRecord
+    name: str
+    size: int
+    digest: str
+    label: str
+
+    def check(self, path: Path) -> None:
+        """Raise a ValueError unless a file has the size and, of a tree, the header of this one."""
+        if not path.is_file():
+            raise ValueError(f"{self.label} is missing")
+        if path.stat().st_size != self.size:
+            wrong = f"has {path.stat().st_size} bytes, the index says {self.size}"
+            raise ValueError(f"{self.label} {wrong}")
+        if path.suffix != ".bvh":
+            return
+        with open(path, "rb") as file:
+            header = file.read(HEADER_SIZE)
+        if header[HEADER_SIZE - DIGEST_SIZE :].hex() != self.part.tree_header:
+            raise ValueError(f"{self.label} is not the file of the index")
+        with prefixed(self.label):
+            kind, count, bounds = box_in(header)
+        if kind != "triangles":
+            raise ValueError(f"{self.label} is not a tree over triangles")
+        box = None if math.isnan(bounds[0]) else list(bounds)
+        if count != self.part.triangles or box != self.part.bounds:
+            wrong = "has another box, or other triangles, than the index says"
+            raise ValueError(f"{self.label} {wrong}")
 
 
-def check_file(path: Path, part: PartRecord, label: str) -> None:
-    """Raise a ValueError unless the file at `path` has the size that the record of a part says.
-
-    A file of a tree must also have the header of the record. `label` begins messages.
-    """
-    is_tree = path.suffix == ".bvh"
-    size = part.tree_bytes if is_tree else part.ids_bytes
-    if not path.is_file():
-        raise ValueError(f"{label} is missing")
-    if path.stat().st_size != size:
-        raise ValueError(f"{label} has {path.stat().st_size} bytes, the index says {size}")
-    if is_tree:
-        try:
-            with open(path, "rb") as file:
-                _check_header(file.read(HEADER_SIZE), part)
-        except ValueError as error:
-            raise ValueError(f"{label} {error}") from None
+def files_of(place: str, index: Index, number: int) -> tuple[PartFile, PartFile]:
+    """Return the files of part `number` in `place`, a folder or URL: (tree, ids)."""
+    part, (tree, ids), label = index.parts[number], file_names(number), f"{place}: part {number}"
+    return (
+        PartFile(part, tree, part.tree_bytes, part.tree_digest, f"{label} ({tree})"),
+        PartFile(part, ids, part.ids_bytes, part.ids_digest, f"{label} ({ids})"),
+    )
 
 
 def bits_of(tree: BVH) -> int | None:
@@ -263,25 +271,14 @@ def bits_of(tree: BVH) -> int | None:
     return int(np.bitwise_or.reduce(tree.groups[ids[ids >= 0]], initial=np.uint32(0)))
 
 
-def _check_header(data: bytes, part: PartRecord) -> None:
-    """Raise a ValueError unless the header `data` has the checksum, box and count of a record."""
-    if data[HEADER_SIZE - DIGEST_SIZE :].hex() != part.tree_header:
-        raise ValueError("is not the file of the index")
-    kind, count, bounds = box_in(data)
-    if kind != "triangles":
-        raise ValueError("is not a tree over triangles")
-    box = None if math.isnan(bounds[0]) else list(bounds)
-    if count != part.triangles or box != part.bounds:
-        raise ValueError("has another box, or other triangles, than the index says")
-
-
 class NewPartFolder:
     """Local folder in which parts are written, with a folder `scratch` for temporary files."""
 
     def __init__(self, place: str, path: Path) -> None:
         """Write to `path`; `place` is the same or, if `publish` is to copy the parts, a URL."""
-        self._place, self.path = place, path
-        self.scratch = path / SCRATCH
+        self._place, self.path, self.scratch = place, path, path / SCRATCH
+        # This fails in all processes but one. All files are new, so no link is followed.
+        self.scratch.mkdir()
 
     def add(self, number: int, tree: BVH, ids: NDArray[np.int64]) -> PartRecord:
         """Write the files of part `number`; return its record in the index.
@@ -293,14 +290,13 @@ class NewPartFolder:
         pieces, stream = list(contents), io.BytesIO()
 
         def write() -> None:
-            """Write the file of the tree, which must be new."""
             with open(tree_path, "xb") as file:
                 write_pieces(file, pieces)
 
         # Compute the digest while the file is written, which waits for the disk: two calls on two
         # threads. The array is the flag by which `watch` ends both after an exception.
-        digest = partial(content_digest, pieces)
-        tree_digest, _ = watch((digest, write), 2, np.zeros(1, np.int32))
+        calls = partial(content_digest, pieces), write
+        tree_digest, _ = watch(calls, 2, np.zeros(1, np.int32))
         np.save(stream, ids)
         with open(ids_path, "xb") as file:
             file.write(stream.getbuffer())
@@ -344,17 +340,14 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewPartFolder]:
     place = os.fspath(folder)
     if is_url(place):
         files, root = file_system(place)
-        try:
+        names: list[str] = []
+        with contextlib.suppress(FileNotFoundError):
             names = [os.path.basename(path) for path in files.find(root, maxdepth=1)]
-        except FileNotFoundError:
-            names = []
         # Files of parts without an index, left by a process that was killed, are overwritten.
         if not all(PART_FILE.fullmatch(name) for name in names):
             raise FileExistsError(f"folder has files in it: {place}")
         with tempfile.TemporaryDirectory() as local:
-            target = NewPartFolder(place, Path(local))
-            target.scratch.mkdir()
-            yield target
+            yield NewPartFolder(place, Path(local))
         return
     path = Path(place)
     path.mkdir(parents=True, exist_ok=True)
@@ -362,8 +355,6 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewPartFolder]:
         hint = "; of another process, or of one that was killed: then remove them"
         raise FileExistsError(f"folder has files in it: {path}{hint if SCRATCH in left else ''}")
     target = NewPartFolder(place, path)
-    # This fails in all processes but one. All files are new, so no link is followed.
-    target.scratch.mkdir()
     try:
         yield target
     except BaseException:

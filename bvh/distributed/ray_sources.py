@@ -5,7 +5,7 @@ A ray is 48 bytes. Where rays follow from a camera or a formula, they need not b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial, reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -39,8 +39,8 @@ TOGETHER = 16
 class RaySource:
     """Rays that a function makes, block by block, in the tasks that cast them.
 
-    Its queries take a tree, a scene or parts, then the options of the query by name, each of which
-    is one for all rays. Results are lazy: fields are Dask arrays of the source's shape and chunks.
+    Its queries take a tree, a scene or parts, then options by name, each one for all rays. Results
+    are lazy: fields are Dask arrays of the source's shape and chunks.
 
     Parameters
     ----------
@@ -89,10 +89,10 @@ class RaySource:
 
     def _blocks(self) -> Array:
         """Return a Dask array of the rays' shape, whose chunks are `RayBlocks`."""
-        # As there is no axis for coordinates, Dask fuses this with the query that takes it. The
-        # maker of rays is one key, however large its arguments are.
         import dask.array as da
 
+        # As there is no axis for coordinates, Dask fuses this with the query that takes it. The
+        # maker of rays is one key, however large its arguments are.
         meta, maker = np.empty((0,) * len(self.shape), object), delayed_value("maker", self._maker)
         return da.map_blocks(_blocks_of, chunks=self.chunks, dtype=object, meta=meta, maker=maker)
 
@@ -148,10 +148,9 @@ class RaySource:
     ) -> Delayed:  # fmt: skip
         """Return the sum of a function of the results of blocks of rays, lazily.
 
-        For small outputs of many rays, such as counts, histograms and pictures of few pixels. Each
-        block is made, cast and reduced while it is in the caches of a CPU; results of rays are
-        neither stored nor sent. This is the fastest method, and memory does not depend on the size
-        of chunks.
+        For small outputs of many rays, such as counts, histograms and pictures of few pixels. This
+        is the fastest method: each block is made, cast and reduced in the caches of a CPU, and
+        memory does not depend on the size of chunks.
 
         Parameters
         ----------
@@ -196,7 +195,7 @@ class RaySource:
         sums = chunks.to_delayed().reshape(-1).tolist()
         while len(sums) > 1:
             groups = [sums[k : k + TOGETHER] for k in range(0, len(sums), TOGETHER)]
-            sums = [delayed(_sum, pure=True)(group) for group in groups]
+            sums = [delayed(partial(reduce, add), pure=True)(group) for group in groups]
         return sums[0]
 
     def __repr__(self) -> str:
@@ -242,10 +241,8 @@ def _checked(target: Searchable, verb: str, options: Options) -> tuple[Verb, Opt
     query = getattr(chunk_tasks.checked_target(target), verb)
     given, declaration = chunk_tasks.checked_options(query, options), declared(query)
     for name in declaration.arrays.keys() & given:
-        if np.ndim(given[name]):
-            raise ValueError(
-                f"{name} must be a number for a source of rays, got shape {np.shape(given[name])}"
-            )
+        if shape := np.shape(given[name]):
+            raise ValueError(f"{name} must be a number for a source of rays, got shape {shape}")
     return declaration, given
 
 
@@ -263,9 +260,4 @@ def _sum_of_chunk(
     """Return the sum of ``function(result, *slices of the source)`` over the blocks of a chunk."""
     with task_threads(options["threads"]):
         results = rays.cast(target.open(), verb, options)
-        return _sum(function(result, *place) for _, place, result in results)
-
-
-def _sum(values: Iterable[ArrayLike]) -> ArrayLike:
-    """Return the sum of at least one value, from the first to the last."""
-    return reduce(add, values)
+        return reduce(add, (function(result, *place) for _, place, result in results))

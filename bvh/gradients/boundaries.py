@@ -12,7 +12,7 @@ derivative is given as 0.
 
 import math
 
-from bvh.gradients.formulas import cross, dot, largest, times
+from bvh.gradients.formulas import Rule, cross, dot, largest, times
 
 
 def _slopes(lib, points, ends, numbers):
@@ -53,23 +53,26 @@ def _slopes(lib, points, ends, numbers):
 def pull_winding(lib, points, ends, numbers, gradients):
     """Return gradients of points, (..., 3), and of `ends` of edges, (k, 2, 3).
 
-    `gradients`, (...,), are those of the winding `numbers`; `lib` is an `ArrayLibrary`.
+    `gradients` has those of the winding `numbers`, (...,); `lib` is an `ArrayLibrary`.
     """
     # A move of the point is the opposite move of both ends of all edges.
     first, last = _slopes(lib, points, ends, numbers)
-    by_points = -times(gradients, (first + last).sum(-2))
-    weights, count = gradients[..., None, None], math.prod(gradients.shape)
+    by_points = -times(gradients[0], (first + last).sum(-2))
+    weights, count = gradients[0][..., None, None], math.prod(numbers.shape)
     by_ends = [(weights * rows).reshape((count, *rows.shape[-2:])).sum(0) for rows in (first, last)]
     return by_points, lib.xp.stack(by_ends, -2)
 
 
-def push_winding(lib, points, ends, numbers, moved_points, moved_ends):
-    """Return tangents of the winding `numbers`, (...,).
+def push_winding(lib, points, ends, numbers, tangents):
+    """Return (tangents of the winding `numbers`, (...,),).
 
-    `moved_points` and `moved_ends` are the tangents of `points`, (..., 3), and of the `ends` of
-    edges, (k, 2, 3); `lib` is an `ArrayLibrary`.
+    `tangents` are those of `points`, (..., 3), and of the `ends` of edges, (k, 2, 3); `lib` is an
+    `ArrayLibrary`.
     """
     first, last = _slopes(lib, points, ends, numbers)
-    moves = moved_points[..., None, :]
-    change = dot(first, moved_ends[:, 0] - moves) + dot(last, moved_ends[:, 1] - moves)
-    return change.sum(-1)
+    moves, moved = tangents[0][..., None, :], tangents[1]
+    change = dot(first, moved[:, 0] - moves) + dot(last, moved[:, 1] - moves)
+    return (change.sum(-1),)
+
+
+WINDING_RULE = Rule(pull_winding, push_winding, 2, 1)

@@ -15,7 +15,7 @@ Derivatives are also 0 where they exceed the range of float64, as those of u by 
 1e-310. Lengths are divided by lengths first, to keep intermediate results in range.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any, NamedTuple
 
@@ -102,12 +102,12 @@ def _with_finite_rows(formula):
     """Return `formula` with 0 in place of arguments and results that are not finite, row by row.
 
     So derivatives of derivatives stay in range. Arguments of a formula are the library; directions
-    of rays, or points, (..., 3); corners of faces, (..., 3, 3); (t or distance, u, v); `hit`, True
+    of rays, or points, (..., 3); corners of faces, (..., 3, 3); t or distance, u, v; `hit`, True
     where there is one, (...); and `slopes`: gradients of the results, or tangents of the arguments.
     """
 
     @wraps(formula)
-    def call(lib, start, corners, results, hit, slopes, **options):
+    def call(lib, start, corners, value, u, v, hit, slopes, **options):
         def finite(value):
             """Return an array, or each of a tuple, with 0 for rows that are not finite."""
             if isinstance(value, tuple):
@@ -115,7 +115,7 @@ def _with_finite_rows(formula):
             return lib.zero_unless_finite(value, len(value.shape) - len(hit.shape))
 
         # An infinite t or distance has no derivative.
-        hit = hit & lib.xp.isfinite(results[0])
+        results, hit = (value, u, v), hit & lib.xp.isfinite(value)
         if lib.recorded():
             start, corners, results = finite((start, corners, results))
         return finite(formula(lib, start, corners, results, hit, finite(slopes), **options))
@@ -142,10 +142,7 @@ def pull_hit(lib, directions, corners, hits, hit, gradients):
 
 @_with_finite_rows
 def push_hit(lib, directions, corners, hits, hit, tangents):
-    """Return tangents of t, u, v and position from `tangents` of origins, directions and corners.
-
-    `hits` are t, u and v, and `hit` is True where there is a hit.
-    """
+    """Return tangents of t, u, v and position from `tangents` of what `pull_hit` pulls back to."""
     rates = hit_rates(lib, directions, corners, hits, hit)
     t = _only(lib, rates.usable, hits[0])
     # The move of the ray at t, and r, how far the face moves from it.
@@ -206,10 +203,7 @@ def pull_point(lib, points, corners, results, hit, gradients, signed):
 
 @_with_finite_rows
 def push_point(lib, points, corners, results, hit, tangents, signed):
-    """Return tangents of distance, u, v and position from `tangents` of points and corners.
-
-    `results` are distances, `signed` or not, u and v; `hit` is True where there is a closest point.
-    """
+    """Return tangents of distance, u, v and position from `tangents` of points and corners."""
     rates = point_rates(lib, points, corners, results, hit, signed)
     faces, by_corners = rates.faces, tangents[1]
     # The move of the face at the closest point, and that of the point relative to it.
@@ -232,12 +226,27 @@ class Rule(NamedTuple):
 
     pull: Callable[..., tuple[Array, ...]]
     push: Callable[..., tuple[Array, ...]]
+    moving: int  # number of arguments that results depend on
+    results: int
+
+    def saved(self, given: Sequence[Array], results: Sequence[Array]) -> Sequence[Array]:
+        """Return the first arguments of formulas: `results`, and some of what is `given`.
+
+        That has the moving arguments (origins, directions and corners; points and corners; points
+        and ends), the results (t or distance, u, v and position; winding numbers), perhaps `hit`.
+        """
+        # Neither origins nor positions are needed.
+        return (
+            *given[self.moving - 2 : self.moving],
+            *results[:3],
+            *given[self.moving + self.results :],
+        )
 
 
-HIT_RULE = Rule(pull_hit, push_hit)
+HIT_RULE = Rule(pull_hit, push_hit, 3, 4)
 # Index 1 is for signed distances.
 POINT_RULES = [
-    Rule(partial(pull_point, signed=signed), partial(push_point, signed=signed))
+    Rule(partial(pull_point, signed=signed), partial(push_point, signed=signed), 2, 4)
     for signed in (False, True)
 ]
 

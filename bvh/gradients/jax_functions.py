@@ -17,7 +17,8 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-from bvh.gradients import boundaries, formulas
+from bvh.gradients import formulas
+from bvh.gradients.boundaries import WINDING_RULE
 from bvh.gradients.queries import DifferentiableQueries
 from bvh.gradients.searches import plain_memory
 
@@ -52,42 +53,22 @@ LIBRARY = formulas.ArrayLibrary(jnp, jax.lax.stop_gradient, zero_unless_finite, 
 # Compiled together, as JAX would otherwise compile each step.
 PUSHES = {
     rule: jax.jit(partial(rule.push, LIBRARY))
-    for rule in (formulas.HIT_RULE, *formulas.POINT_RULES)
+    for rule in (formulas.HIT_RULE, *formulas.POINT_RULES, WINDING_RULE)
 }
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def differentiable(rule, *given):
-    """Return t or distance, u, v and position as given; their derivatives are those of `rule`.
-
-    `given` has the arguments that they depend on (origins, directions and corners, or points and
-    corners), then these four results and the mask `hit`.
-    """
-    return given[-5:-1]
+    """Return the results in `given` (see `Rule.saved`), with the derivatives of `rule`."""
+    return given[rule.moving : rule.moving + rule.results]
 
 
 @differentiable.defjvp
 def _(rule, primals, tangents):
     """Return the results of `differentiable`, and their tangents by those of its arguments."""
     results = differentiable(rule, *primals)
-    *moving, _, _, _, _, hit = primals
-    slopes = tuple(tangents[: len(moving)])
-    return results, PUSHES[rule](*moving[-2:], results[:3], hit, slopes)
-
-
-@jax.custom_jvp
-def differentiable_winding(points, ends, numbers):
-    """Return winding `numbers` with derivatives by `points` and `ends` of open edges (k, 2, 3)."""
-    return numbers
-
-
-PUSH_WINDING = jax.jit(partial(boundaries.push_winding, LIBRARY))
-
-
-@differentiable_winding.defjvp
-def _(primals, tangents):
-    """Return the winding numbers, and their tangents by those of points and ends."""
-    return differentiable_winding(*primals), PUSH_WINDING(*primals, *tangents[:2])
+    slopes = tuple(tangents[: rule.moving])
+    return results, PUSHES[rule](*rule.saved(primals, results), slopes)
 
 
 class JaxQueries(DifferentiableQueries[jax.Array]):
@@ -104,7 +85,6 @@ RuntimeError
     preparation = '>>> jax.config.update("jax_enable_x64", True)\n'
     library = LIBRARY
     differentiable = staticmethod(differentiable)
-    differentiable_winding = staticmethod(differentiable_winding)
 
     def reals(self, name, value):
         """Return the argument `value` as float64; raise an error where JAX has no float64."""

@@ -14,9 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.gradients import searches
+from bvh.gradients.boundaries import WINDING_RULE
 from bvh.gradients.formulas import HIT_RULE, POINT_RULES, ArrayLibrary, weighted
+from bvh.queries.batches.winding import boundary_for, free_edges_for
 from bvh.queries.hierarchy import BVH
+from bvh.queries.query_arguments import one_mask
 from bvh.runtime.arguments import Cull, InsideRule, common_shape, lengths
+from bvh.tree.boundary import edges_of
 
 Array = TypeVar("Array", bound=Any)
 Kind = TypeVar("Kind", bound=type)
@@ -100,13 +104,9 @@ class DifferentiableQueries(ABC, Generic[Array]):
     preparation: ClassVar[str] = ""
     library: ArrayLibrary
 
-    # differentiable(rule, *moving, t or distance, u, v, position, hit) returns the four results
-    # before `hit` with derivatives by a `Rule`. `moving` are origins, directions and corners of
-    # faces, or points and corners.
+    # differentiable(rule, *given) returns the results in `given` with the derivatives of a `Rule`;
+    # see `Rule.saved`.
     differentiable: Callable[..., tuple[Array, ...]]
-    # differentiable_winding(points, ends of open edges (k, 2, 3), winding numbers) returns the
-    # numbers with derivatives.
-    differentiable_winding: Callable[[Array, Array, Array], Array]
 
     def __init__(self, module: str) -> None:
         """Begin without functions of the module: `function` adds them."""
@@ -119,15 +119,11 @@ class DifferentiableQueries(ABC, Generic[Array]):
 
     @abstractmethod
     def search(
-        self,
-        search: searches.TreeSearch | searches.WindingSearch,
-        arguments: Sequence[Array | None],
-        shape: tuple[int, ...],
+        self, search: searches.TreeSearch, arguments: Sequence[Array | None], shape: tuple[int, ...]
     ) -> Sequence[Array]:
-        """Return the results of a search, without derivatives.
+        """Return the results of a search of leading `shape`, without derivatives.
 
-        `arguments` are vertices, or None, and then those of the query, whose common shape is
-        `shape`.
+        `arguments` are vertices, or None, and then those of the query.
         """
 
     @abstractmethod
@@ -324,15 +320,16 @@ class DifferentiableQueries(ABC, Generic[Array]):
             raise TypeError("winding_number needs a BVH that is not on a device")
         places, vertex_array = self.reals("points", points), self._vertices(tree, vertices)
         shape = searches.check_rows("points", places.shape)
-        options = {"mask": mask, "threads": threads}
-        search = searches.WindingSearch(tree, len(shape), vertices is not None, accuracy, options)
-        (numbers,) = self.search(search, [vertex_array, places], shape)
+        options = {"accuracy": accuracy, "mask": mask, "threads": threads}
+        query, rank = "winding_number", len(shape)
+        search = searches.TreeSearch(tree, query, rank, vertices is not None, options)
+        numbers = self.search(search, [vertex_array, places], shape)
         if vertex_array is None:
-            ends = self.constant(lambda: searches.boundary_edges(tree, mask))
+            ends = self.constant(lambda: edges_of(boundary_for(tree, one_mask(mask))))
         else:
-            ends = self.summable(vertex_array)[searches.boundary_ids(tree, mask)]
-        numbers = self.differentiable_winding(self.summable(places), ends, numbers)
-        result: Array = self.returned([numbers], (points, vertices))[0]
+            ends = self.summable(vertex_array)[free_edges_for(tree, one_mask(mask))]
+        numbers = self.differentiable(WINDING_RULE, self.summable(places), ends, *numbers)
+        result: Array = self.returned(numbers, (points, vertices))[0]
         return result
 
     def _vertices(self, tree: BVH, vertices: Array | ArrayLike | None) -> Array | None:

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.batches.winding import boundary_for, free_edges_for
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import check_method, check_options, one_mask
 from bvh.runtime.arguments import bit_masks, cull_code, thread_limit
 from bvh.runtime.calls.user_calls import FILTER, user_function
-from bvh.tree.boundary import edges_of
 
 Arrays = tuple[NDArray[Any], ...]
 
@@ -38,7 +36,7 @@ class TreeSearch:
     """
 
     tree: Any  # a BVH, or one on a device
-    query: str  # "closest_hit", "closest_point", "distance" or "signed_distance"
+    query: str  # "closest_hit", "closest_point", "distance", "signed_distance", "winding_number"
     rank: int
     moving: bool  # whether the vertices are an argument, too, whose values must be the tree's
     options: dict[str, Any] = field(default_factory=dict)
@@ -60,7 +58,8 @@ class TreeSearch:
 
         Columns are t, prim_id, u, v and front, or distance, prim_id, u, v and position. If
         `moving`, the last array has the vertex indices of the faces, (..., 3), otherwise their
-        corners, (..., 3, 3); a miss has any face. `vertices`, if given, must be the tree's.
+        corners, (..., 3, 3); a miss has any face. The only column of winding numbers has no faces.
+        `vertices`, if given, must be the tree's.
         """
         # A copy, because another thread may refit the tree.
         tree = copy(self.tree)
@@ -75,6 +74,8 @@ class TreeSearch:
             shape = np.broadcast_shapes(shape, vertices.shape[:-2] + (1,) * self.rank)
         pairs = zip(self._search(tree, *arguments), self.types(), strict=False)
         columns = [_spread(x, shape, dtype) for x, (_, dtype) in pairs]
+        if self.query == "winding_number":
+            return tuple(columns)
         if len(faces) == 0:
             faces, points = NO_FACE, NO_POINTS
         # Misses, of id -1, get the first face.
@@ -88,6 +89,8 @@ class TreeSearch:
         """
         # Queries on devices have fewer options, and none that are None.
         options = {k: v for k, v in self.options.items() if v is not None}
+        if self.query == "winding_number":
+            return (tree.winding_number(*arguments, **options),)
         if self.query == "closest_hit":
             hits = tree.closest_hit(*arguments, **options)
             return hits.t, hits.prim_id, hits.u, hits.v, hits.front
@@ -103,33 +106,11 @@ class TreeSearch:
 
     def types(self) -> list[tuple[int, type]]:
         """Return (n, type) of each array of the result: n numbers a query, 0 for a plain number."""
+        if self.query == "winding_number":
+            return [(0, np.float64)]
         last = (3, np.int64) if self.moving else (9, np.float64)
         fifth = (0, np.bool_) if self.query == "closest_hit" else (3, np.float64)
         return [(0, np.float64), (0, np.int32), (0, np.float64), (0, np.float64), fifth, last]
-
-
-@dataclass(frozen=True, eq=False)
-class WindingSearch:
-    """Winding numbers of points, as a function of arrays; see `TreeSearch`."""
-
-    tree: BVH
-    rank: int
-    moving: bool
-    accuracy: float
-    options: dict[str, Any]
-
-    def __call__(self, vertices: NDArray[Any] | None, points: NDArray[Any]) -> Arrays:
-        """Return (winding numbers,) of `points` (..., 3); `vertices`, if given, are the tree's."""
-        shape = points.shape[:-1]
-        if vertices is not None:
-            check_same(vertices, self.tree.vertices)
-            shape = np.broadcast_shapes(shape, vertices.shape[:-2] + (1,) * self.rank)
-        found = self.tree.winding_number(points, self.accuracy, **self.options)
-        return (_spread(found, shape, np.float64),)
-
-    def types(self) -> list[tuple[int, type]]:
-        """Return [(0, type)] for the only array of the result; 0 means one number a point."""
-        return [(0, np.float64)]
 
 
 def check_same(vertices: NDArray[Any], points: NDArray[Any]) -> None:
@@ -139,19 +120,6 @@ def check_same(vertices: NDArray[Any], points: NDArray[Any]) -> None:
     if not any(np.array_equal(same, vertices, equal_nan=nan) for nan in (False, True)):
         hint = "call tree.refit with them first"
         raise ValueError(f"vertices must have the values of the tree's: {hint}")
-
-
-def boundary_edges(tree: BVH, mask: int | None) -> NDArray[np.float64]:
-    """Return the ends of the directed open edges of the faces that a mask selects, (n, 2, 3)."""
-    return edges_of(boundary_for(tree, one_mask(mask)))
-
-
-def boundary_ids(tree: BVH, mask: int | None) -> NDArray[np.int64]:
-    """Return the directed open edges of the faces that a mask selects, by vertex indices, (n, 2).
-
-    Unlike in `boundary_edges`, vertices at the same position are not merged.
-    """
-    return free_edges_for(tree, one_mask(mask))
 
 
 def checked_tree(query: str, tree: Any) -> BVH:

@@ -13,7 +13,7 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-from bvh.gradients import boundaries, formulas
+from bvh.gradients import formulas
 from bvh.gradients.queries import DifferentiableQueries
 from bvh.gradients.searches import plain_memory
 
@@ -95,73 +95,39 @@ class Searching(torch.autograd.Function):
 
 
 class Differentiable(torch.autograd.Function):
-    """Results with derivatives: apply(rule, *moving, t or distance, u, v, position, hit).
-
-    See `DifferentiableQueries.differentiable`.
-    """
+    """Results with derivatives (see `DifferentiableQueries.differentiable`)."""
 
     generate_vmap_rule = True
 
     @staticmethod
     def forward(rule, *given):
-        """Return copies of t or distance, u, v and position."""
-        return tuple(x.clone() for x in given[-5:-1])
+        """Return copies of the results: an output must not be an input."""
+        return tuple(x.clone() for x in given[rule.moving : rule.moving + rule.results])
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        """Save what the formulas need: directions or points, corners, t or distance, u, v, hit."""
-        # Inputs are those of `apply`; the four skipped ones come back as outputs.
-        ctx.rule, *moving, _, _, _, _, hit = inputs
-        ctx.moving = len(moving)
-        saved = *moving[-2:], *output[:3], hit
+        """Save what the formulas need."""
+        ctx.rule, *given = inputs
+        ctx.fixed = len(given) - ctx.rule.moving
+        saved = ctx.rule.saved(given, output)
         ctx.save_for_backward(*saved)
         ctx.save_for_forward(*saved)
 
     @staticmethod
     def backward(ctx, *gradients):
-        """Return the gradients of the moving arguments, and None for `rule` and the last five."""
-        start, corners, *answers, hit = ctx.saved_tensors
-        result = ctx.rule.pull(LIBRARY, start, corners, tuple(answers), hit, gradients)
-        return (None, *result, None, None, None, None, None)
+        """Return the gradients of the moving arguments, and None for `rule` and the others."""
+        result = ctx.rule.pull(LIBRARY, *ctx.saved_tensors, gradients)
+        return (None, *result, *[None] * ctx.fixed)
 
     @staticmethod
     def jvp(ctx, _, *tangents):
         """Return the tangents of the results for `tangents` of the arguments after `rule`."""
-        start, corners, *answers, hit = ctx.saved_tensors
+        start, last, *_ = ctx.saved_tensors
         # Tangents of the moving arguments come first; None stands for zeros.
-        like = (*[start] * (ctx.moving - 1), corners)
+        like = (*[start] * (ctx.rule.moving - 1), last)
         pairs = zip(tangents, like, strict=False)
         slopes = tuple(torch.zeros_like(y) if x is None else x for x, y in pairs)
-        return ctx.rule.push(LIBRARY, start, corners, tuple(answers), hit, slopes)
-
-
-class DifferentiableWinding(torch.autograd.Function):
-    """Winding numbers with derivatives: apply(points, ends of open edges, winding numbers)."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(points, ends, numbers):
-        """Return a copy of the winding numbers: an output must not be an input."""
-        return numbers.clone()
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        """Save points, ends and winding numbers for the derivatives."""
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        """Return the gradients of points and ends, and None for the numbers."""
-        return (*boundaries.pull_winding(LIBRARY, *ctx.saved_tensors, gradient), None)
-
-    @staticmethod
-    def jvp(ctx, *tangents):
-        """Return the tangents of winding numbers from those of points and ends; None is zero."""
-        pairs = zip(tangents[:2], ctx.saved_tensors, strict=False)
-        slopes = [torch.zeros_like(y) if x is None else x for x, y in pairs]
-        return boundaries.push_winding(LIBRARY, *ctx.saved_tensors, *slopes)
+        return ctx.rule.push(LIBRARY, *ctx.saved_tensors, slopes)
 
 
 class TorchQueries(DifferentiableQueries[Tensor]):
@@ -170,7 +136,6 @@ class TorchQueries(DifferentiableQueries[Tensor]):
     words: ClassVar = {"array": "tensor", "result": "tensor", "refusals": ""}
     library = LIBRARY
     differentiable = staticmethod(Differentiable.apply)
-    differentiable_winding = staticmethod(DifferentiableWinding.apply)
 
     def guarded(self, query):
         """Return a query that is called between the graphs of `torch.compile`."""

@@ -8,7 +8,6 @@ import inspect
 import pickle
 import threading
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,6 @@ from bvh.compat.trimesh import ProximityQuery, RayMeshIntersector
 from bvh.compat.trimesh_points import tree_of
 from tests.cases.soups import soup
 from tests.compat.test_compat_trimesh import DOWN, RTREE, grid_rays, lumps
-
-
-@pytest.fixture
-def installed() -> Iterator[None]:
-    """Install the drop-in for a test."""
-    with drop_in.install():
-        yield
 
 
 def places_of_trimesh() -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,13 +26,6 @@ METHODS = (
     "intersects_id", "intersects_location", "intersects_first", "intersects_any", "contains_points",
 )  # fmt: skip
 DOWN = np.array([[0.0, 0.0, -1.0]])
-
-
-@pytest.fixture
-def installed() -> Iterator[None]:
-    """Install the drop-in for a test."""
-    with drop_in.install():
-        yield
 
 
 def embree() -> Any:

@@ -12,7 +12,7 @@ pv = pytest.importorskip("pyvista")
 
 from vtkmodules.util.numpy_support import vtk_to_numpy  # noqa: E402
 
-from bvh.compat.followed_meshes import checksum, followed_data_set  # noqa: E402
+from bvh.compat.followed_meshes import FollowedDataSet, checksum  # noqa: E402
 from bvh.compat.vtk import OBBTree  # noqa: E402
 
 
@@ -126,7 +126,7 @@ CASES: list[tuple[Make, Edit]] = [
 @pytest.mark.parametrize(("make", "edit"), CASES, ids=[edit.__name__ for _, edit in CASES])
 def test_edits(make: Make, edit: Edit, rng: np.random.Generator) -> None:
     """After an edit, a tree answers as one that is built anew."""
-    mesh, alone, locator = make(), followed_data_set(), OBBTree()
+    mesh, alone, locator = make(), FollowedDataSet(), OBBTree()
     locator.SetDataSet(mesh)
     trees = [lambda: alone.tree_of(mesh), lambda: locator.tree]
     if hasattr(pv, "register_dataset_accessor"):
@@ -145,7 +145,7 @@ def test_edits(make: Make, edit: Edit, rng: np.random.Generator) -> None:
 def test_what_changes_nothing() -> None:
     """Times that have changed, and arrays of data, lead to no other tree."""
     for mesh in (pv.Sphere(), _grid().cast_to_unstructured_grid()):
-        followed = followed_data_set()
+        followed = FollowedDataSet()
         tree = followed.tree_of(mesh)
         arrays = tree.arrays
         mesh["height"] = np.asarray(mesh.points)[:, 2]
@@ -159,14 +159,14 @@ def test_blocks() -> None:
     """Blocks are followed, too, and data sets of VTK itself."""
     blocks, followed = (
         pv.MultiBlock([pv.Cube(), None, pv.Cube(center=(3, 0, 0))]),
-        followed_data_set(),
+        FollowedDataSet(),
     )
     assert followed.tree_of(blocks).bounds[1, 0] == 3.5
     np.asarray(blocks[2].points)[:] += 1.0
     assert followed.tree_of(blocks).bounds[1, 0] == 4.5
     plain = pv.vtkPolyData() if hasattr(pv, "vtkPolyData") else pv.Cube()
     plain.ShallowCopy(pv.Cube())
-    followed = followed_data_set()
+    followed = FollowedDataSet()
     assert followed.tree_of(plain).bounds[1, 0] == 0.5
     vtk_to_numpy(plain.GetPoints().GetData())[:] *= 2.0
     assert followed.tree_of(plain).bounds[1, 0] == 1.0

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from bvh.distributed.out_of_core import mesh_windows, partitioning
+
 
 @pytest.fixture(autouse=True)
 def _unsynchronized(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,6 +17,14 @@ def _unsynchronized(monkeypatch: pytest.MonkeyPatch) -> None:
     what these tests are about.
     """
     monkeypatch.setattr(os, "fsync", lambda handle: None)
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have parts of at most 100 triangles, read in windows of 64."""
+    monkeypatch.setattr(partitioning, "BUILD_BYTES", partitioning.SMALLEST_MEMORY // 100)
+    monkeypatch.setattr(mesh_windows, "WINDOW", 64)
+    monkeypatch.setattr(partitioning, "WINDOW", 64)
 
 
 # Ended with the tests of this folder: its threads would be seen by tests of memory.

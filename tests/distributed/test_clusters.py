@@ -50,9 +50,9 @@ def test_rays_are_fused_with_their_query(tree: bvh.BVH) -> None:
 
 def test_fields_share_a_task_for_each_chunk(tree: bvh.BVH, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is computed of a field is fused with it; the query is not computed twice."""
-    calls, keys, cast = list[Any](), list[Any](), chunk_tasks._ChunkQuery.__call__
+    calls, keys, cast = list[Any](), list[Any](), chunk_tasks._query_chunk
     monkeypatch.setattr(
-        chunk_tasks._ChunkQuery, "__call__", lambda *a, **k: calls.append(a) or cast(*a, **k)
+        chunk_tasks, "_query_chunk", lambda *a, **k: calls.append(a) or cast(*a, **k)
     )
     hits = bvh.distributed.RaySource(_fan, (50,), 10, (0.5,)).closest_hit(tree)
     with Callback(pretask=lambda key, *_: keys.append(key)):

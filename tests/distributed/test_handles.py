@@ -19,35 +19,23 @@ from bvh.distributed import handles
 from bvh.distributed.handles import handle_of
 from bvh.queries import tree_base, tree_queries
 from tests.cases.families import sphere
-from tests.cases.handles import kind_of
+from tests.cases.handles import RAYS, checksum_of, kind_of, lazily, there, trees_of
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
 dumps = pytest.importorskip("cloudpickle").dumps
 tokenize = pytest.importorskip("dask.base").tokenize
 
-RAYS = np.tile([[0.1, 0.2, 3.0]], (40, 1)), np.tile([[0.0, 0.0, -1.0]], (40, 1))
-
 
 @pytest.fixture(autouse=True)
 def nothing_open() -> None:
-    handles._opened.clear()
+    handles.mapped_content.cache_clear()
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     bvh.BVH.from_triangles(*sphere(2)).save(tmp_path / "ball.bvh")
     return tmp_path / "ball.bvh"
-
-
-def lazily(target: Any) -> Any:
-    origins, directions = (da.from_array(a, chunks=(10, 3)) for a in RAYS)
-    return target.closest_hit(origins, directions).t
-
-
-def there(handle: Any) -> Any:
-    """Return a handle as another process gets it."""
-    return pickle.loads(pickle.dumps(handle))
 
 
 def test_a_mapped_tree_travels_as_path_and_checksum(
@@ -84,7 +72,7 @@ def test_a_file_that_is_missing_or_another_one(path: Path) -> None:
     assert kind_of(handle) == "mapped tree"
     bvh.BVH.from_triangles(*sphere(1)).save(path)
     other = handle_of(bvh.load(path, mmap=True))
-    was, now = (each.recipe.checksum for each in (handle, other))
+    was, now = map(checksum_of, (handle, other))
     assert kind_of(other) == "mapped tree" and was != now
     pattern = rf"mapped from .*ball\.bvh with checksum {was}; .*{now}"
     with pytest.raises(ValueError, match=pattern):
@@ -185,7 +173,7 @@ def test_a_scene_of_mapped_trees_and_others(path: Path) -> None:
         )
     handle = handle_of(scene)
     assert kind_of(handle) == "scene"
-    assert [kind_of(tree) for tree in handle.recipe.trees] == ["mapped tree", "bytes"]
+    assert [kind_of(tree) for tree in trees_of(handle)] == ["mapped tree", "bytes"]
     # The tree in memory once, and nothing of the file.
     assert len(pickle.dumps(handle)) < len(pickle.dumps(held)) + 5000
     opened = there(handle)
@@ -194,7 +182,7 @@ def test_a_scene_of_mapped_trees_and_others(path: Path) -> None:
     np.testing.assert_array_equal(found.t, wanted.t)
     np.testing.assert_array_equal(found.instance_id, wanted.instance_id)
     shutil.move(path, path.with_name("away.bvh"))
-    handles._opened.clear()
+    handles.mapped_content.cache_clear()
     with pytest.raises(ValueError, match=r"no such file here: .*ball\.bvh"):
         there(handle).open()
 

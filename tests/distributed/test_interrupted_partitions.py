@@ -21,6 +21,7 @@ from bvh.distributed.out_of_core import mesh_windows, partitioning
 from tests.cases.families import sphere
 from tests.children import start
 
+pytestmark = pytest.mark.usefixtures("small_parts")
 RAY = [3.0, 0.1, 0.2], [-1.0, 0.0, 0.0]
 
 # A partition into parts of 100 triangles that says when some are written, and then waits.
@@ -36,14 +37,6 @@ def progress(done, total):
         time.sleep(600)
 bvh.partition(sphere(3), {folder!r}, memory="50MB", progress=progress)
 """
-
-
-@pytest.fixture(autouse=True)
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have parts of at most 100 triangles, read in windows of 64."""
-    monkeypatch.setattr(partitioning, "BUILD_BYTES", partitioning.SMALLEST_MEMORY // 100)
-    monkeypatch.setattr(mesh_windows, "WINDOW", 64)
-    monkeypatch.setattr(partitioning, "WINDOW", 64)
 
 
 def refused_and_used_again(folder: Path) -> None:

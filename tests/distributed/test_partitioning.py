@@ -13,7 +13,7 @@ import trimesh
 from numpy.typing import NDArray
 
 import bvh
-from bvh.distributed.out_of_core import mesh_windows, partitioning
+from bvh.distributed.out_of_core import partitioning
 from bvh.distributed.out_of_core.mesh_windows import windows_of
 from bvh.distributed.out_of_core.open_parts import byte_count
 from bvh.distributed.out_of_core.part_splits import Grid, parts_of_cells
@@ -21,14 +21,6 @@ from bvh.distributed.out_of_core.parts import Parts
 from tests.cases.families import sphere
 
 HITS = ("t", "u", "v", "front", "prim_id")
-
-
-@pytest.fixture
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have parts of at most 100 triangles, read in windows of 64."""
-    monkeypatch.setattr(partitioning, "BUILD_BYTES", partitioning.SMALLEST_MEMORY // 100)
-    monkeypatch.setattr(mesh_windows, "WINDOW", 64)
-    monkeypatch.setattr(partitioning, "WINDOW", 64)
 
 
 def same_hits(parts: Parts, vertices: NDArray[Any], faces: NDArray[Any], rng: Any) -> None:
@@ -123,8 +115,7 @@ def test_ply_with_other_properties(tmp_path: Path) -> None:
 def test_vertices_are_shared_within_a_part(tmp_path: Path) -> None:
     vertices, faces = sphere(2)
     parts = bvh.partition((vertices, faces), tmp_path / "parts")
-    with parts.opened.part(0) as part:
-        assert len(part.tree.vertices) == len(vertices)
+    assert len(parts.opened.part(0).tree.vertices) == len(vertices)
 
 
 @pytest.mark.parametrize(

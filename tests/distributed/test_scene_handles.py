@@ -14,31 +14,20 @@ import bvh
 from bvh.distributed import handles
 from bvh.distributed.handles import handle_of
 from tests.cases.families import sphere
-from tests.cases.handles import kind_of
+from tests.cases.handles import RAYS, checksum_of, kind_of, lazily, there, trees_of
 
 da = pytest.importorskip("dask.array")
 dask = pytest.importorskip("dask")
 dumps = pytest.importorskip("cloudpickle").dumps
 tokenize = pytest.importorskip("dask.base").tokenize
 
-RAYS = np.tile([[0.1, 0.2, 3.0]], (40, 1)), np.tile([[0.0, 0.0, -1.0]], (40, 1))
 LAST = np.diag([0.0, 0.0, 0.0, 1.0])
 
 
 @pytest.fixture(autouse=True)
 def nothing_open() -> None:
-    handles._opened.clear()
+    handles.mapped_content.cache_clear()
     handles._maps.clear()
-
-
-def lazily(target: Any) -> Any:
-    origins, directions = (da.from_array(a, chunks=(10, 3)) for a in RAYS)
-    return target.closest_hit(origins, directions).t
-
-
-def there(handle: Any) -> Any:
-    """Return a handle as another process gets it."""
-    return pickle.loads(pickle.dumps(handle))
 
 
 @pytest.fixture
@@ -112,7 +101,7 @@ def test_a_changed_scene_travels_without_its_trees(name: str, scene_path: Path) 
     wanted = scene.closest_hit(*RAYS)
     handle = handle_of(scene)
     assert kind_of(before) == "mapped scene" and kind_of(handle) == "scene"
-    assert {kind_of(tree) for tree in handle.recipe.trees} == {"mapped tree"}
+    assert {kind_of(tree) for tree in trees_of(handle)} == {"mapped tree"}
     assert len(pickle.dumps(handle)) < 5_000
     found = there(handle).open()
     assert repr(found) == repr(scene) and found.up == scene.up
@@ -133,7 +122,7 @@ def test_a_refitted_tree_of_a_mapped_scene_is_held(scene_path: Path) -> None:
     ball.refit(ball.vertices * 2.0)
     handle = handle_of(scene)
     assert kind_of(handle) == "scene"
-    assert sorted(map(kind_of, handle.recipe.trees)) == ["bytes", "mapped tree"]
+    assert sorted(map(kind_of, trees_of(handle))) == ["bytes", "mapped tree"]
     wanted = scene.closest_hit(*RAYS).t
     np.testing.assert_array_equal(there(handle).open().closest_hit(*RAYS).t, wanted)
 
@@ -143,7 +132,7 @@ def test_another_scene_in_the_place_of_a_mapped_one(scene_path: Path) -> None:
     scene: Any = bvh.load(scene_path, mmap=True)
     handle, alone = handle_of(scene), handle_of(scene.leaves.trees[0])
     assert kind_of(handle) == "mapped scene" and kind_of(alone) == "mapped tree"
-    was, other = handle.recipe.checksum, bvh.Scene()
+    was, other = checksum_of(handle), bvh.Scene()
     other.add(bvh.BVH.from_triangles(*sphere(1)))
     path = scene_path.with_name("ball.bvh")
     bvh.BVH.from_triangles(*sphere(2)).save(path)
@@ -151,7 +140,7 @@ def test_another_scene_in_the_place_of_a_mapped_one(scene_path: Path) -> None:
         save(scene_path)
         with pytest.raises(ValueError, match=rf"scene\.bvh with checksum {was}; the f"):
             there(handle).open()
-        with pytest.raises(ValueError, match=rf"checksum {alone.recipe.checksum}; the file here"):
+        with pytest.raises(ValueError, match=rf"checksum {checksum_of(alone)}; the file here"):
             there(alone).open()
     scene_path.unlink()
     with pytest.raises(ValueError, match=rf"no such file here: .*checksum {was}"):

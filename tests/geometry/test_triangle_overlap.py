@@ -24,6 +24,7 @@ from bvh.geometry.region_overlap import (
 from bvh.runtime.calls.entries import entry
 from tests.cases import contact_pairs
 from tests.oracles import overlaps as oracle
+from tests.oracles.vectors import cross, dot, minus
 
 PAIRS = 1200
 EVERY = [(kind, scale) for kind in contact_pairs.KINDS for scale in contact_pairs.SCALES]
@@ -191,7 +192,7 @@ def test_orientation(rng: np.random.Generator) -> None:
     orient_all(p.reshape(-1, 3), flat, solid)
     for i, points in enumerate(p.tolist()):
         (a, b, c, d), _ = oracle.scaled(*points)
-        normal = oracle.cross(oracle.sub(b, a), oracle.sub(c, a))
-        volume = oracle.dot(normal, oracle.sub(d, a))
+        normal = cross(minus(b, a), minus(c, a))
+        volume = dot(normal, minus(d, a))
         assert flat[i] == (normal[2] > 0) - (normal[2] < 0)
         assert solid[i] == (volume > 0) - (volume < 0)

@@ -10,6 +10,8 @@ import pytest
 
 import bvh
 from bvh.gradients import boundaries, formulas
+from bvh.queries.batches.winding import boundary_for
+from bvh.tree.boundary import edges_of
 from tests.cases.families import cube, sphere
 from tests.oracles.solid_angles import winding_number
 
@@ -27,12 +29,15 @@ def opened(rng: np.random.Generator) -> tuple[Array, Array]:
 
 def slopes_of(tree: bvh.BVH, points: Array, numbers: Array) -> Array:
     """Return the gradients by points, by the boundary as `bvh.torch` has it."""
-    from bvh.gradients.searches import boundary_edges
-
     with np.errstate(all="ignore"):
         return boundaries.pull_winding(
-            NUMPY, points, boundary_edges(tree, None), numbers, np.ones(len(points))
+            NUMPY, points, boundary_edges(tree), numbers, (np.ones(len(points)),)
         )[0]
+
+
+def boundary_edges(tree: bvh.BVH) -> Array:
+    """Return the ends of the directed open edges, (n, 2, 3)."""
+    return edges_of(boundary_for(tree, -1))
 
 
 def difference(vertices: Array, faces: Array, point: Array, axis: int) -> float:
@@ -103,12 +108,10 @@ def test_forward_is_the_transpose(rng: np.random.Generator) -> None:
     """Pushed and pulled, the same linear map."""
     vertices, faces = opened(rng)
     tree = bvh.BVH.from_triangles(vertices, faces)
-    from bvh.gradients.searches import boundary_edges
-
-    ends, points = boundary_edges(tree, None), rng.uniform(-2.0, 2.0, (5, 3))
+    ends, points = boundary_edges(tree), rng.uniform(-2.0, 2.0, (5, 3))
     moves, moved, slopes = rng.normal(size=points.shape), rng.normal(size=ends.shape), np.ones(5)
-    pushed = boundaries.push_winding(NUMPY, points, ends, slopes, moves, moved)
-    by_points, by_ends = boundaries.pull_winding(NUMPY, points, ends, slopes, slopes)
+    (pushed,) = boundaries.push_winding(NUMPY, points, ends, slopes, (moves, moved))
+    by_points, by_ends = boundaries.pull_winding(NUMPY, points, ends, slopes, (slopes,))
     total = (by_points * moves).sum() + (by_ends * moved).sum()
     np.testing.assert_allclose(pushed.sum(), total, rtol=1e-12)
 

@@ -79,7 +79,7 @@ def test_both_directions_are_one_map(rng: np.random.Generator) -> None:
     n = len(hit)
     gradients = [rng.normal(size=(n, *shape)) for shape in ((), (), (), (3,))]
     tangents = [rng.normal(size=(n, *shape)) for shape in ((3,), (3,), (3, 3))]
-    rays = NUMPY, directions, corners, found, hit
+    rays = NUMPY, directions, corners, *found, hit
     pulled = formulas.pull_hit(*rays, tuple(gradients))
     pushed = formulas.push_hit(*rays, tuple(tangents))
     assert is_transposed(gradients, pulled, tangents, pushed).all()
@@ -90,7 +90,7 @@ def test_both_directions_are_one_map(rng: np.random.Generator) -> None:
     corners = corners_of(tree, near)
     for signed in (False, True):
         value = tree.signed_distance(points) if signed else near.distance
-        given = NUMPY, points, corners, (value, near.u, near.v), near.mask
+        given = NUMPY, points, corners, value, near.u, near.v, near.mask
         gradients = [rng.normal(size=(n, *shape)) for shape in ((), (), (), (3,))]
         tangents = [rng.normal(size=(n, *shape)) for shape in ((3,), (3, 3))]
         pulled = formulas.pull_point(*given, tuple(gradients), signed=signed)
@@ -107,10 +107,11 @@ def test_gradients_of_distances(name: str, seed: int) -> None:
     near = tree.closest_point(points)
     found = near.distance, near.u, near.v
     with np.errstate(all="ignore"):
-        given = NUMPY, points, corners_of(tree, near), found, near.mask
-        rates = formulas.point_rates(*given, False)
+        given = NUMPY, points, corners_of(tree, near)
+        rates = formulas.point_rates(*given, found, near.mask, False)
         ones = np.ones(len(points)), np.ones((len(points), 3))
-        pulled = formulas.pull_point(*given, (ones[0], ones[0], ones[0], ones[1]), signed=False)
+        gradients = ones[0], ones[0], ones[0], ones[1]
+        pulled = formulas.pull_point(*given, *found, near.mask, gradients, signed=False)
     assert np.isfinite(rates.away).all()
     assert not any(np.isnan(x).any() for x in pulled)
     assert not rates.away[~near.mask | (near.distance == 0.0)].any()

@@ -80,7 +80,7 @@ def test_gradients_are_exact(query: str, scale: float, rng: Generator) -> None:
         checked += 1
         value = found.t if rays else found.distance
         given: Any = (library, directions if rays else points, corners)
-        given = (*given, (value, found.u, found.v), found.mask)
+        given = (*given, value, found.u, found.v, found.mask)
         rows = np.concatenate([points, *([directions] if rays else []), corners[0]])
         way = np.round(rng.uniform(-1.0, 1.0, rows.shape) * 1024) / 1024
         exact = slopes(crossing if rays else partial(closest, free=free), rows, way)

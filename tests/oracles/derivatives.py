@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.oracles.vectors import dot, minus
+
 Vector = tuple[Fraction, Fraction, Fraction]
 
 
@@ -18,10 +20,6 @@ def exact(values: Any) -> Vector:
     return x, y, z
 
 
-def minus(a: Vector, b: Vector) -> Vector:
-    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
-
-
 def cross(a: Vector, b: Vector, sign: int = -1) -> Vector:
     """Return a x b; with sign 1 and sizes, the size of its terms."""
     return (
@@ -29,10 +27,6 @@ def cross(a: Vector, b: Vector, sign: int = -1) -> Vector:
         a[2] * b[0] + sign * a[0] * b[2],
         a[0] * b[1] + sign * a[1] * b[0],
     )
-
-
-def dot(a: Vector, b: Vector) -> Fraction:
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
 def sizes(a: Vector) -> Vector:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tests.oracles.vectors import cross, dot, minus
+
 Vector = Sequence[Fraction]
 Mesh = tuple[np.ndarray, np.ndarray]
 
@@ -32,14 +34,14 @@ def hits(meshes: Sequence[Mesh], ray: Sequence[float]) -> list[Found]:
     for geometry, (vertices, faces) in enumerate(meshes):
         for primitive, face in enumerate(faces.tolist()):
             a, b, c = ([Fraction(float(x)) for x in vertices[i]] for i in face)
-            e, f = _sub(b, a), _sub(c, a)
-            n = _cross(e, f)
-            if _dot(d, n) == 0:
+            e, f = minus(b, a), minus(c, a)
+            n = cross(e, f)
+            if dot(d, n) == 0:
                 continue
-            t = _dot(_sub(a, o), n) / _dot(d, n)
+            t = dot(minus(a, o), n) / dot(d, n)
             q = [o[i] + t * d[i] - a[i] for i in range(3)]
-            u = _dot(_cross(q, f), n) / _dot(n, n)
-            v = _dot(_cross(e, q), n) / _dot(n, n)
+            u = dot(cross(q, f), n) / dot(n, n)
+            v = dot(cross(e, q), n) / dot(n, n)
             if t >= 0 and u >= 0 and v >= 0 and u + v <= 1:
                 found.append(Found(t, geometry, primitive, u, v, tuple(n)))
     return sorted(found)
@@ -51,15 +53,3 @@ def unit(normal: Sequence[Fraction]) -> list[float]:
     largest = max(abs(x) for x in normal)
     scaled = [float(x / largest) for x in normal]
     return [x / math.hypot(*scaled) for x in scaled]
-
-
-def _sub(a: Vector, b: Vector) -> list[Fraction]:
-    return [x - y for x, y in zip(a, b, strict=True)]
-
-
-def _dot(a: Vector, b: Vector) -> Fraction:
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-def _cross(a: Vector, b: Vector) -> list[Fraction]:
-    return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]

@@ -13,6 +13,7 @@ from math import gcd, lcm
 from typing import Any
 
 from tests.oracles.rays import integers
+from tests.oracles.vectors import cross, dot, minus
 
 Point = tuple[Fraction, ...]
 Weighted = tuple[int, ...]
@@ -37,18 +38,6 @@ def weighted(point: Iterable[Any]) -> Weighted:
     ratios = [x.as_integer_ratio() for x in point]
     weight = lcm(*(q for _, q in ratios))
     return (*(p * (weight // q) for p, q in ratios), weight)
-
-
-def sub(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(x - y for x, y in zip(a, b, strict=True))
-
-
-def dot(a: Sequence[Any], b: Sequence[Any]) -> Any:
-    return sum(x * y for x, y in zip(a, b, strict=True))
-
-
-def cross(a: Sequence[Any], b: Sequence[Any]) -> tuple[Any, ...]:
-    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
 
 
 def clip(polygon: list[Weighted], plane: Plane) -> list[Weighted]:
@@ -93,14 +82,14 @@ def plane_through(normal: Weighted, point: Weighted, unit: int) -> Plane:
 def bounds_of(triangle: Triangle) -> list[Plane]:
     """Return half-spaces whose intersection is a triangle, segment or point."""
     (a, b, c), one = scaled(*triangle)
-    normal = cross(sub(b, a), sub(c, a))
+    normal = cross(minus(b, a), minus(c, a))
     if any(normal):
         planes = []
         for p, q in ((a, b), (b, c), (c, a)):
-            planes.append(plane_through(cross(normal, sub(q, p)), p, one))
+            planes.append(plane_through(cross(normal, minus(q, p)), p, one))
         return [*planes, *both(plane_through(normal, a, one))]
     p, q = min(a, b, c), max(a, b, c)
-    along = sub(q, p)
+    along = minus(q, p)
     planes = []
     # All that is on the line: no component off it, and between the ends.
     for axis in range(3):
@@ -149,21 +138,21 @@ def triangle_meets_planes(t: Triangle, planes: Sequence[Sequence[float]]) -> boo
 def squared_distance(p: Weighted, triangle: Sequence[Weighted]) -> Fraction:
     """Return the squared distance of a point from a triangle, segment or point, of integers."""
     a, b, c = triangle
-    normal = cross(sub(b, a), sub(c, a))
+    normal = cross(minus(b, a), minus(c, a))
     if any(normal):
         inside = all(
-            dot(cross(normal, sub(q, r)), sub(p, r)) >= 0 for r, q in ((a, b), (b, c), (c, a))
+            dot(cross(normal, minus(q, r)), minus(p, r)) >= 0 for r, q in ((a, b), (b, c), (c, a))
         )
         if inside:
-            return Fraction(dot(normal, sub(p, a)) ** 2, dot(normal, normal))
+            return Fraction(dot(normal, minus(p, a)) ** 2, dot(normal, normal))
     found = []
     for r, q in ((a, b), (b, c), (c, a)):
-        along, off = sub(q, r), sub(p, r)
+        along, off = minus(q, r), minus(p, r)
         length, before = dot(along, along), dot(along, off)
         if before <= 0:
             found.append(Fraction(dot(off, off)))
         elif before >= length:
-            found.append(Fraction(dot(sub(p, q), sub(p, q))))
+            found.append(Fraction(dot(minus(p, q), minus(p, q))))
         else:
             found.append(Fraction(dot(off, off) * length - before**2, length))
     return min(found)
@@ -183,5 +172,5 @@ def faces_overlap(a: Triangle, b: Triangle) -> bool:
     if len(shared) == 2:
         # More than a segment: an area.
         first, *others = ([Fraction(x, p[3]) for x in p[:3]] for p in found)
-        return any(any(cross(sub(others[0], first), sub(other, first))) for other in others[1:])
+        return any(any(cross(minus(others[0], first), minus(other, first))) for other in others[1:])
     return bool(set(found) - shared)

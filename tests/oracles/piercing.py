@@ -8,6 +8,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+from tests.oracles.vectors import cross, dot, minus
+
 Point = list[Fraction]
 Face = list[Point]
 
@@ -15,18 +17,6 @@ Face = list[Point]
 def exact(vertices: Any, faces: Any) -> list[Face]:
     """Return the corners of faces as fractions."""
     return [[[Fraction(float(x)) for x in vertices[i]] for i in face] for face in faces]
-
-
-def sub(a: Sequence[Fraction], b: Sequence[Fraction]) -> Point:
-    return [x - y for x, y in zip(a, b, strict=True)]
-
-
-def cross(a: Sequence[Fraction], b: Sequence[Fraction]) -> Point:
-    return [a[k - 2] * b[k - 1] - a[k - 1] * b[k - 2] for k in range(3)]
-
-
-def dot(a: Sequence[Fraction], b: Sequence[Fraction]) -> Fraction:
-    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
 
 
 def edges_of(faces: list[Face]) -> list[tuple[Any, Any]]:
@@ -40,15 +30,15 @@ def is_inside(p: Sequence[Fraction], faces: list[Face], rng: random.Random) -> b
         way = [Fraction(rng.randrange(-1000, 1000), 997) for _ in range(3)]
         count = 0
         for corners in faces:
-            normal = cross(sub(corners[1], corners[0]), sub(corners[2], corners[0]))
+            normal = cross(minus(corners[1], corners[0]), minus(corners[2], corners[0]))
             if not any(normal):
                 continue
-            slope, height = dot(normal, way), dot(normal, sub(corners[0], p))
+            slope, height = dot(normal, way), dot(normal, minus(corners[0], p))
             if slope == 0:
                 break
             x = [a + height / slope * b for a, b in zip(p, way, strict=True)]
             sides = [
-                dot(normal, cross(sub(corners[k], corners[k - 1]), sub(x, corners[k - 1])))
+                dot(normal, cross(minus(corners[k], corners[k - 1]), minus(x, corners[k - 1])))
                 for k in range(3)
             ]
             if min(sides) >= 0 and height == 0:
@@ -64,13 +54,13 @@ def longest_part(edges: Iterable[tuple[Any, Any]], faces: list[Face], rng: rando
     """Return the length of the longest part of an edge that is strictly inside."""
     best = 0.0
     for p, q in edges:
-        way, cuts = sub(q, p), {Fraction(0), Fraction(1)}
+        way, cuts = minus(q, p), {Fraction(0), Fraction(1)}
         for a, b, c in faces:
-            normal = cross(sub(b, a), sub(c, a))
+            normal = cross(minus(b, a), minus(c, a))
             for n, origin in [
-                (normal, a), *((cross(normal, sub(v, u)), u) for u, v in ((a, b), (b, c), (c, a)))
+                (normal, a), *((cross(normal, minus(v, u)), u) for u, v in ((a, b), (b, c), (c, a)))
             ]:  # fmt: skip
-                f, g = dot(n, sub(p, origin)), dot(n, sub(q, origin))
+                f, g = dot(n, minus(p, origin)), dot(n, minus(q, origin))
                 if f != g and 0 < f / (f - g) < 1:
                     cuts.add(f / (f - g))
         run = Fraction(0)

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from fractions import Fraction
 
+from tests.oracles.vectors import cross, dot, minus
+
 Vector = Sequence[Fraction]
 
 
@@ -15,12 +17,12 @@ def squared_distance(p: Sequence[float], *corners: Sequence[float]) -> Fraction:
     q = [Fraction(x) for x in p]
     a, b, c = ([Fraction(x) for x in corner] for corner in corners)
     best = min(_to_segment(q, a, b), _to_segment(q, b, c), _to_segment(q, c, a))
-    n = _cross(_sub(b, a), _sub(c, a))
+    n = cross(minus(b, a), minus(c, a))
     if any(n) and all(
-        _dot(n, _cross(_sub(end, begin), _sub(q, begin))) >= 0
+        dot(n, cross(minus(end, begin), minus(q, begin))) >= 0
         for begin, end in ((a, b), (b, c), (c, a))
     ):
-        best = min(best, _dot(n, _sub(q, a)) ** 2 / _dot(n, n))
+        best = min(best, dot(n, minus(q, a)) ** 2 / dot(n, n))
     return best
 
 
@@ -42,21 +44,9 @@ def ulps_off(distance: float, square: Fraction) -> float:
 
 
 def _to_segment(p: Vector, a: Vector, b: Vector) -> Fraction:
-    d = _sub(b, a)
+    d = minus(b, a)
     t = Fraction(0)
     if any(d):
-        t = min(max(_dot(_sub(p, a), d) / _dot(d, d), Fraction(0)), Fraction(1))
+        t = min(max(dot(minus(p, a), d) / dot(d, d), Fraction(0)), Fraction(1))
     off = [p[i] - a[i] - t * d[i] for i in range(3)]
-    return _dot(off, off)
-
-
-def _sub(a: Vector, b: Vector) -> list[Fraction]:
-    return [x - y for x, y in zip(a, b, strict=True)]
-
-
-def _dot(a: Vector, b: Vector) -> Fraction:
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-def _cross(a: Vector, b: Vector) -> list[Fraction]:
-    return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+    return dot(off, off)

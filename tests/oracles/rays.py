@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tests.oracles.vectors import cross, dot, minus
+
 LARGEST = sys.float_info.max
 SMALLEST = math.ulp(0.0)
 
@@ -82,7 +84,7 @@ def triple_sign(o: Vector, d: Vector, a: Vector, b: Vector) -> int:
     """Return the sign of d . ((a-o) x (b-o))."""
     points, _ = integers([*o, *a, *b])
     direction, _ = integers(d)
-    volume = _dot(direction, _cross(_sub(points[3:6], points[:3]), _sub(points[6:], points[:3])))
+    volume = dot(direction, cross(minus(points[3:6], points[:3]), minus(points[6:], points[:3])))
     return (volume > 0) - (volume < 0)
 
 
@@ -106,18 +108,18 @@ def ray_triangle(
         return None
     points, unit = integers([*o, *v0, *v1, *v2])
     direction, direction_unit = integers(d)
-    a, b, c = (_sub(points[i : i + 3], points[:3]) for i in (3, 6, 9))
-    s01 = _dot(direction, _cross(a, b))
-    s12 = _dot(direction, _cross(b, c))
-    s20 = _dot(direction, _cross(c, a))
+    a, b, c = (minus(points[i : i + 3], points[:3]) for i in (3, 6, 9))
+    s01 = dot(direction, cross(a, b))
+    s12 = dot(direction, cross(b, c))
+    s20 = dot(direction, cross(c, a))
     if min(s01, s12, s20) < 0 < max(s01, s12, s20) or s01 == s12 == s20 == 0:
         return None
-    normal = _cross(_sub(b, a), _sub(c, a))
-    slope = _dot(normal, direction)
+    normal = cross(minus(b, a), minus(c, a))
+    slope = dot(normal, direction)
     if (cull == "back" and slope > 0) or (cull == "front" and slope < 0):
         return None
     # Undo the units: the numerator has three factors `unit`, the slope two and a direction's.
-    t = round_quotient(_dot(normal, a) * direction_unit, slope * unit)
+    t = round_quotient(dot(normal, a) * direction_unit, slope * unit)
     if not t_min <= t <= t_max:
         return None
     volume = s01 + s12 + s20
@@ -322,15 +324,3 @@ def _order(item: tuple[int, Hit]) -> tuple[float, int]:
 def _crossing(o: float, slope: int, slope_unit: int, plane: float) -> Fraction:
     """Return t where a coordinate o + t slope/slope_unit equals plane."""
     return (Fraction(plane) - Fraction(o)) * slope_unit / slope
-
-
-def _sub(a: Integers, b: Integers) -> list[int]:
-    return [a[0] - b[0], a[1] - b[1], a[2] - b[2]]
-
-
-def _dot(a: Integers, b: Integers) -> int:
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-def _cross(a: Integers, b: Integers) -> list[int]:
-    return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]

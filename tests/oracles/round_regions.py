@@ -7,12 +7,10 @@ from fractions import Fraction
 from itertools import combinations, pairwise, product
 from math import lcm
 
+from tests.oracles.vectors import dot
+
 Vector = list[Fraction]
 Planes = Sequence[Sequence[float]]
-
-
-def _dot(a: Sequence[Fraction], b: Sequence[Fraction]) -> Fraction:
-    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
 
 
 def _vector(p: Sequence[float]) -> Vector:
@@ -26,10 +24,10 @@ def _at(p: Vector, q: Vector, t: Fraction) -> Vector:
 def square_of(x: Vector, p: Vector, q: Vector) -> Fraction:
     """Return the squared distance of a point from a segment."""
     v, w = [b - a for a, b in zip(p, q, strict=True)], [b - a for a, b in zip(p, x, strict=True)]
-    length = _dot(v, v)
-    t = min(max(_dot(v, w) / length, Fraction(0)), Fraction(1)) if length else Fraction(0)
+    length = dot(v, v)
+    t = min(max(dot(v, w) / length, Fraction(0)), Fraction(1)) if length else Fraction(0)
     away = [a - b for a, b in zip(x, _at(p, q, t), strict=True)]
-    return _dot(away, away)
+    return dot(away, away)
 
 
 def _determinant(m: list[list[int]]) -> int:
@@ -53,7 +51,7 @@ def _solved(m: list[Vector], values: Vector) -> Vector | None:
 
 
 def _holds(planes: list[Vector], x: Vector) -> bool:
-    return all(_dot(plane[:3], x) + plane[3] >= 0 for plane in planes)
+    return all(dot(plane[:3], x) + plane[3] >= 0 for plane in planes)
 
 
 def _least(planes: list[Vector], p: Vector, q: Vector) -> Fraction | None:
@@ -66,9 +64,9 @@ def _least(planes: list[Vector], p: Vector, q: Vector) -> Fraction | None:
                 # Unknowns: t, and the factors of the normals; rows are multiples of directions.
                 start = p if mode != 1 else q
                 move = v if mode == 2 else [Fraction(0)] * 3
-                rows = [[_dot(n[:3], move), *(_dot(n[:3], m[:3]) for m in face)] for n in face]
-                values = [-n[3] - _dot(n[:3], start) for n in face]
-                first = [Fraction(0), *(_dot(v, m[:3]) for m in face)]
+                rows = [[dot(n[:3], move), *(dot(n[:3], m[:3]) for m in face)] for n in face]
+                values = [-n[3] - dot(n[:3], start) for n in face]
+                first = [Fraction(0), *(dot(v, m[:3]) for m in face)]
                 if mode != 2:
                     first = [Fraction(1), *(Fraction(0) for _ in face)]
                 solved = _solved([first, *rows], [Fraction(0), *values])
@@ -121,7 +119,7 @@ def surface_meets_box(
     def square(t: Fraction) -> Fraction:
         x = _at(p, q, t)
         gaps = [max(a - c, c - b, Fraction(0)) for a, b, c in zip(low, high, x, strict=True)]
-        return _dot(gaps, gaps)
+        return dot(gaps, gaps)
 
     found = [square(t) for t in times]
     for a, b in pairwise(times):

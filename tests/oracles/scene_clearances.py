@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import bvh
-from tests.oracles import overlaps, points, scene_overlaps
+from tests.oracles import overlaps, points, scene_overlaps, vectors
 
 Triangle = Sequence[Sequence[float]]
 
@@ -104,9 +104,9 @@ def squared_distance(a: Triangle, b: Triangle) -> Fraction:
 
 def _between_lines(p: Any, q: Any, r: Any, s: Any) -> Fraction | None:
     """Return the square of the distance of two lines, if nearest within segments p q and r s."""
-    d, e, w = overlaps.sub(q, p), overlaps.sub(s, r), overlaps.sub(p, r)
-    a, b, c = overlaps.dot(d, d), overlaps.dot(d, e), overlaps.dot(e, e)
-    f, g = overlaps.dot(d, w), overlaps.dot(e, w)
+    d, e, w = vectors.minus(q, p), vectors.minus(s, r), vectors.minus(p, r)
+    a, b, c = vectors.dot(d, d), vectors.dot(d, e), vectors.dot(e, e)
+    f, g = vectors.dot(d, w), vectors.dot(e, w)
     det = a * c - b * b
     if det == 0:
         return None
@@ -114,7 +114,7 @@ def _between_lines(p: Any, q: Any, r: Any, s: Any) -> Fraction | None:
     if not (0 <= t <= 1 and 0 <= u <= 1):
         return None
     between = [w[k] + t * d[k] - u * e[k] for k in range(3)]
-    return overlaps.dot(between, between)
+    return vectors.dot(between, between)
 
 
 def clearances(scene: bvh.Scene) -> dict[tuple[int, int], tuple[Fraction, list[tuple[int, ...]]]]:

@@ -7,6 +7,8 @@ from functools import cache
 
 import numpy as np
 
+from tests.oracles.vectors import dot
+
 DIGITS = 60
 
 
@@ -45,7 +47,7 @@ def winding_number(
             i: [Decimal(x) - o for x, o in zip(vertices[i].tolist(), p, strict=True)]
             for i in np.unique(faces).tolist()
         }
-        far = {i: _dot(a, a).sqrt() for i, a in seen.items()}
+        far = {i: dot(a, a).sqrt() for i, a in seen.items()}
         # Half of a face's solid angle is the argument of a complex number, and the sum of arguments
         # that of the product: with a negative real part they are negated, and half turns counted.
         turns, real, imaginary = 0, Decimal(1), Decimal(0)
@@ -57,7 +59,7 @@ def winding_number(
             )  # fmt: skip
             if not im:
                 continue
-            re = la * lb * lc + _dot(a, b) * lc + _dot(b, c) * la + _dot(c, a) * lb
+            re = la * lb * lc + dot(a, b) * lc + dot(b, c) * la + dot(c, a) * lb
             sign = 1 if im > 0 else -1
             if re < 0:
                 turns, re, im = turns + sign, -re, -im
@@ -69,10 +71,6 @@ def winding_number(
         if not real:
             angle = half_turn() / 2 if imaginary > 0 else -half_turn() / 2
         return Decimal(turns) / 2 + angle / (2 * half_turn())
-
-
-def _dot(a: list[Decimal], b: list[Decimal]) -> Decimal:
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
 def ulps(found: float, exact: Decimal) -> float:

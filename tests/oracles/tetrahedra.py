@@ -8,26 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from tests.oracles.vectors import cross, dot, minus
+
 Vector = tuple[Fraction, ...]
 # Faces of a tetrahedron whose volume (b - a) x (c - a) . (d - a) is positive, seen from outside.
 FACES = ((0, 2, 1), (0, 1, 3), (1, 2, 3), (0, 3, 2))
-
-
-def minus(a: Vector, b: Vector) -> Vector:
-    """Return a - b."""
-    return tuple(x - y for x, y in zip(a, b, strict=True))
-
-
-def dot(a: Vector, b: Vector) -> Fraction:
-    """Return a . b."""
-    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
-
-
-def cross(a: Vector, b: Vector) -> Vector:
-    """Return a x b."""
-    return (
-        a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
-    )  # fmt: skip
 
 
 def shared_moments(first: np.ndarray, second: np.ndarray) -> tuple[Fraction, Vector]:

@@ -5,27 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+from tests.oracles.vectors import cross, dot, minus
+
 Vector = tuple[Fraction, ...]
 
 
 def vector(values: Any) -> Vector:
     """Return three numbers as they are, exactly."""
     return tuple(Fraction(float(x)) for x in values)
-
-
-def minus(a: Vector, b: Vector) -> Vector:
-    """Return a - b."""
-    return tuple(x - y for x, y in zip(a, b, strict=True))
-
-
-def cross(a: Vector, b: Vector) -> Vector:
-    """Return the cross product."""
-    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
-
-
-def dot(a: Vector, b: Vector) -> Fraction:
-    """Return the dot product."""
-    return sum((x * y for x, y in zip(a, b, strict=True)), Fraction(0))
 
 
 def distance_along(origin: Any, direction: Any, corners: Any) -> Fraction | None:

@@ -14,6 +14,7 @@ from bvh import BVH
 from bvh.surfaces.surface import Surface
 from bvh.surfaces.volumes import rounding_of
 from tests.oracles import tetrahedra, voxels
+from tests.oracles.vectors import cross, dot, minus
 from tests.surfaces.test_relations import MAPS, box, column, cut, joined
 
 TOLERANCE = Fraction(1, 10**12)
@@ -216,8 +217,8 @@ def test_volumes_are_rounded_correctly(rng: np.random.Generator) -> None:
             rng.normal(size=(1, 4, 3)) * 10.0 ** rng.integers(-9, 9) + rng.choice([0, 1e6])
         )
         a, b, c, d = ([Fraction(x) for x in p] for p in solid[0].tolist())
-        u, v, w = (tetrahedra.minus(tuple(x), tuple(a)) for x in (b, c, d))
-        volume = tetrahedra.dot(tetrahedra.cross(u, v), w) / 6
+        u, v, w = (minus(tuple(x), tuple(a)) for x in (b, c, d))
+        volume = dot(cross(u, v), w) / 6
         tree = tree_of(solid if rng.random() < 0.5 else solid[:, [0, 2, 1, 3]])
         if volume:
             assert tree.volume == float(abs(volume))
@@ -259,8 +260,8 @@ THIN = {
 def test_areas_of_thin_faces(name: str) -> None:
     """The area of a thin face is that of rational numbers, also next to a long segment."""
     a, b, c = (tuple(map(Fraction, p)) for p in THIN[name])
-    normal = tetrahedra.cross(tetrahedra.minus(b, a), tetrahedra.minus(c, a))
-    square = tetrahedra.dot(normal, normal)
+    normal = cross(minus(b, a), minus(c, a))
+    square = dot(normal, normal)
     shift = 2 * max(0, 100 - square.numerator.bit_length() + square.denominator.bit_length())
     root = isqrt((square.numerator << shift) // square.denominator)
     wanted = float(Fraction(root, 2 << shift // 2))
@@ -291,8 +292,8 @@ def test_volumes_whose_terms_underflow(rng: np.random.Generator) -> None:
     for _ in range(500):
         solid = rng.normal(size=(4, 3)) * 2.0 ** rng.integers(-300, 300, 3)
         a, b, c, d = (tuple(map(Fraction, p)) for p in solid.tolist())
-        u, v, w = (tetrahedra.minus(x, a) for x in (b, c, d))
-        volume = tetrahedra.dot(tetrahedra.cross(u, v), w) / 6
+        u, v, w = (minus(x, a) for x in (b, c, d))
+        volume = dot(cross(u, v), w) / 6
         tree = tree_of(solid[None])
         assert (Surface.of(tree).outward == (1 if volume > 0 else -1)).all()
         assert tree.volume == float(abs(volume))

@@ -121,11 +121,8 @@ class DistanceData(FacePair):
 
 def common_points(first: Reals, second: Reals) -> Reals:
     """Return the middle (m, 3) of the intersection of each pair of touching triangles (m, 3, 3)."""
-    out = np.empty((len(first), 3))
-    for begin in range(0, len(first), CHUNK):
-        rows = slice(begin, begin + CHUNK)
-        out[rows] = _common(first[rows], second[rows])
-    return out
+    chunks = (slice(begin, begin + CHUNK) for begin in range(0, len(first), CHUNK))
+    return np.concatenate([np.empty((0, 3)), *(_common(first[r], second[r]) for r in chunks)])
 
 
 def crossed(first: Reals, second: Reals) -> tuple[Reals, NDArray[np.bool_]]:
@@ -218,12 +215,11 @@ def _corners(view: SceneView, pairs: ScenePairs, side: int) -> Reals:
 
     On `side` 0 of a pair is its first face, on 1 its second; `view` is that of this side's scene.
     """
-    leaf, prim = pairs.leaf[:, side], pairs.prim_id[:, side]
-    corners = np.empty((len(leaf), 3, 3))
+    leaf, corners = pairs.leaf[:, side], np.empty((len(pairs), 3, 3))
     for k in np.unique(leaf).tolist():
         rows = leaf == k
         triangles = view.trees[view.tree_of[k]].primitives
-        unmoved = triangles.points[triangles.faces[prim[rows]]].reshape(-1, 3)
+        unmoved = triangles.points[triangles.faces[pairs.prim_id[rows, side]]].reshape(-1, 3)
         corners[rows] = moved(unmoved, view.maps[k]).reshape(-1, 3, 3)
     return corners
 
@@ -320,7 +316,6 @@ def _least_distance(solid: Scene, p: Reals, q: Reals) -> float:
     length, step = float(np.linalg.norm(q - p)), 1.0 / PARTS
 
     def distances(at: Reals) -> Reals:
-        """Return the signed distances of the points p + at (q - p)."""
         return np.asarray(solid.signed_distance(p + at[:, None] * (q - p)))
 
     if length == 0.0:

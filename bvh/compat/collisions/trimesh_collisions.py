@@ -88,16 +88,20 @@ class CollisionManager:
         """
         # Everything that may fail precedes the addition to the scene.
         replaces, matrix, solid = name in self._ids, _matrix(transform), False
-        if isinstance(mesh, BVH):
-            if mesh.kind not in ROUND:
-                raise TypeError(f"mesh must be a mesh, spheres or capsules, got {mesh.kind}")
-            tree = mesh
-        else:
+        if not isinstance(mesh, BVH):
             tree = tree_of(mesh)
             solid = bool(len(tree) and mesh.is_convex and mesh.is_watertight)
+        elif mesh.kind in ROUND:
+            tree = mesh
+        else:
+            raise TypeError(f"mesh must be a mesh, spheres or capsules, got {mesh.kind}")
         number = self._scene.add(tree, matrix)
         if replaces:
             self.remove_object(name)
+        return self._named(name, number, solid)
+
+    def _named(self, name: Hashable, number: int, solid: bool) -> Instance:
+        """Store the name of the instance `number`, and whether it is solid; return it."""
         self._ids[name], self._names[number] = number, name
         if solid:
             self._solid.add(number)
@@ -197,21 +201,13 @@ class CollisionManager:
         result, number = CollisionManager(), self._id(name)
         instance = self._scene[number]
         copied = result._scene.add(instance.child, instance.transform)
-        result._ids[name], result._names[copied] = copied, name
-        result._solid = {copied} if number in self._solid else set()
+        result._named(name, copied, number in self._solid)
         return result
 
     def _views(self, other: CollisionManager) -> tuple[SceneView, SceneView]:
-        """Return the `SceneView` of this manager's scene and that of the other's.
-
-        Both are one object if `other` is this manager: searches then take each pair once.
-        """
+        """Return the views of both scenes; one object for one manager, to take each pair once."""
         view = self._scene.view()
         return view, view if other is self else other._scene.view()
-
-    def _names_of(self, other: CollisionManager, first: int, second: int) -> Names:
-        """Return the names of the mesh with the id `first` here, and of `second` in `other`."""
-        return self._names[first], other._names[second]
 
     def _colliding(
         self, other: CollisionManager, named: bool, detailed: bool
@@ -226,11 +222,10 @@ class CollisionManager:
         touching = find_touching(view, content, NO_PAIRS, threads, only_one=any_one)
         inside = [] if any_one and len(touching) else self._inside(other, touching, any_one)
         pairs = [*map(tuple, touching.tolist()), *((a, b) for a, b, _ in inside)]
-        names = {self._names_of(other, *pair) for pair in pairs}
+        names = {(self._names[a], other._names[b]) for a, b in pairs}
         data = self._contacts(other) if detailed and len(touching) else []
-        for first, second, point in inside if detailed else ():
-            both = self._names_of(other, first, second)
-            depth = self._depth(other, first, second)
+        for a, b, point in inside if detailed else ():
+            both, depth = (self._names[a], other._names[b]), self._depth(other, a, b)
             data.append(ContactData(both, (-1, -1), np.full(3, np.nan), point, depth))
         return len(pairs) > 0, names, data
 
@@ -239,7 +234,6 @@ class CollisionManager:
         (view, content), threads = self._views(other), thread_count(None)
 
         def compared(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.bool_]:
-            """Return which pairs of leaves to compare: in one manager, each two leaves once."""
             return first < second if content is view else np.ones(len(first), np.bool_)
 
         transform, progress, itself = None, None, False  # if True, shared edges do not count
@@ -253,7 +247,7 @@ class CollisionManager:
             key = first, second, (prims if has_round[k] else None)
             if key not in shared:
                 shared[key] = self._depth(other, *key, float(depths[k]))
-            names = self._names_of(other, first, second)
+            names = self._names[first], other._names[second]
             contacts.append(ContactData(names, prims, normals[k], points[k], shared[key]))
         return contacts
 
@@ -266,22 +260,16 @@ class CollisionManager:
         `first` and `second` are ids here and in `other`. With spheres or capsules, `prims` has the
         ids of a shape and a face: only that shape counts. The depth is `known_depth` unless NaN.
         """
+        if not np.isnan(known_depth):
+            return lambda: known_depth
         instances = self._scene[first], other._scene[second]
         placed = [(instance.child, np.array(instance.transform)) for instance in instances]
         is_round = [tree.kind in ROUND for tree, _ in placed]
-
-        @cache
-        def depth() -> float:
-            """Measure the depth at the first call."""
-            if not np.isnan(known_depth):
-                return known_depth
-            if not any(is_round):
-                return depth_of_meshes(placed)
-            k = is_round.index(True)
-            chosen = range(len(placed[k][0])) if prims is None else [prims[k]]
-            return depth_in_mesh(*placed[1 - k], *placed[k], chosen)
-
-        return depth
+        if not any(is_round):
+            return cache(lambda: depth_of_meshes(placed))
+        k = is_round.index(True)
+        chosen = range(len(placed[k][0])) if prims is None else [prims[k]]
+        return cache(lambda: depth_in_mesh(*placed[1 - k], *placed[k], chosen))
 
     def _inside(
         self, other: CollisionManager, touching: NDArray[np.int32], any_one: bool,
@@ -299,13 +287,10 @@ class CollisionManager:
         pairs = candidates(view, content, ignored, reach=0.0, threads=thread_count(None)).owners
         left_out, result = set(map(tuple, touching.tolist())), list[Inside]()
         for first, second in np.unique(pairs, axis=0).tolist():
-            if (first, second) in left_out:
+            if (first, second) in left_out or (any_one and result):
                 continue
-            point = self._inner_point(other, first, second)
-            if point is not None:
+            if (point := self._inner_point(other, first, second)) is not None:
                 result.append((first, second, point))
-                if any_one:
-                    break
         return result
 
     def _inner_point(self, other: CollisionManager, first: int, second: int) -> Reals | None:
@@ -338,9 +323,10 @@ class CollisionManager:
             touching = np.empty((0, 2), np.int32)
             inside = self._inside(other, touching, any_one=True, ignored=ignored)
             for first, second, point in inside:
-                names, points = self._names_of(other, first, second), np.stack([point, point])
+                names, points = (self._names[first], other._names[second]), np.stack([point, point])
                 return 0.0, names, DistanceData(names, (-1, -1), points, 0.0)
-        names = self._names_of(other, *result.instance_id[0].tolist())
+        first, second = result.instance_id[0].tolist()
+        names = self._names[first], other._names[second]
         distance, (face, face2) = float(result.distance[0]), result.prim_id[0].tolist()
         return distance, names, DistanceData(names, (face, face2), result.position[0], distance)
 

@@ -31,15 +31,11 @@ LENGTH, CORNERS = "length of list", "corners of face"
 class Window(NamedTuple):
     """Triangles that follow each other in one file or mesh of a source."""
 
-    # The path, or "mesh" and its number.
-    source: str
-    # How many files or meshes are before this one; a file may occur twice.
-    number: int
+    source: str  # the path, or "mesh" and its number
+    number: int  # of files or meshes before this one; a file may occur twice
     corners: NDArray[np.float64]  # (n, 3, 3)
-    # Numbers of the vertices, unique over all sources.
-    vertex_ids: NDArray[np.int64]  # (n, 3)
-    # Group bits of the triangles; None unless they are from a tree that has groups.
-    groups: NDArray[np.uint32] | None = None
+    vertex_ids: NDArray[np.int64]  # (n, 3), unique over all sources
+    groups: NDArray[np.uint32] | None  # bits of triangles; None unless of a tree that has groups
 
 
 # Where rows are in a file: (offset, count, layout of a row).
@@ -73,13 +69,11 @@ def windows_of(source: Any) -> Iterator[Window]:
 
 def _items(source: Any) -> Iterable[Any]:
     """Return the paths and meshes in `source`, which may be a single path or mesh itself."""
-    if isinstance(source, str | os.PathLike) or hasattr(source, "faces"):
-        return [source]
+    is_one = isinstance(source, str | os.PathLike) or hasattr(source, "faces")
     # A pair of arrays is one mesh; a pair of pairs is two.
-    if isinstance(source, tuple | list) and len(source) == 2 and all(map(_is_table, source)):
-        return [source]
-    # Anything else is one mesh, or raises an error when it is read.
-    return source if isinstance(source, Iterable) else [source]
+    is_pair = isinstance(source, tuple | list) and len(source) == 2 and all(map(_is_table, source))
+    # What is not iterable is one mesh, or raises an error when it is read.
+    return [source] if is_one or is_pair or not isinstance(source, Iterable) else source
 
 
 def _is_table(item: Any) -> bool:
@@ -96,10 +90,7 @@ Piece = tuple[NDArray[np.float64], NDArray[np.int64], int]
 
 
 def _mesh_windows(mesh: Any) -> Iterator[Piece]:
-    """Yield windows of a mesh in memory: (corners, vertex numbers, number of all vertices).
-
-    Raises a TypeError for lines and points.
-    """
+    """Yield windows of a mesh in memory; raise a TypeError for lines and points."""
     if thin_of(mesh) is not None:
         raise TypeError(f"{type(mesh).__name__} has no triangles")
     vertices, faces, _ = surface_of(mesh)
@@ -111,10 +102,7 @@ def _mesh_windows(mesh: Any) -> Iterator[Piece]:
 
 
 def _file_windows(path: str) -> Iterator[Piece]:
-    """Return windows of a file: (corners, vertex numbers, number of all vertices).
-
-    A binary PLY or STL file is read in windows, others completely.
-    """
+    """Return windows of a file; unless it is a binary PLY or STL file, it is read completely."""
     if not os.path.isfile(path):
         raise FileNotFoundError(f"no such file: {path}")
     ending = Path(path).suffix.lower()
@@ -132,22 +120,17 @@ def _stl_triangles(path: str) -> int | None:
     size = os.path.getsize(path)
     with open(path, "rb") as file:
         start = file.read(STL_START)
-    if size < STL_HEADER:
-        return None
-    count = count_of(start)
+    count = count_of(start) if size >= STL_HEADER else 0
     if size == STL_HEADER + count * STL_ROW.itemsize:
         return count
-    if not is_text(start):
+    if size >= STL_HEADER and not is_text(start):
         problem = f"its length does not fit its count: {size} bytes, and {count} triangles"
         raise ValueError(f"is damaged: {problem}")
     return None
 
 
 def _stl_windows(path: str, count: int) -> Iterator[Piece]:
-    """Yield windows of a binary STL file: (corners, vertex numbers, number of all vertices).
-
-    `count` is the number of its triangles; no two share a vertex.
-    """
+    """Yield windows of a binary STL file of `count` triangles, of which no two share a vertex."""
     for begin, triangles in _row_windows(path, STL_HEADER, count, STL_ROW):
         ids = np.arange(3 * begin, 3 * (begin + len(triangles)), dtype=np.int64)
         yield triangles["corners"].astype(np.float64), ids.reshape(-1, 3), 3 * count
@@ -182,27 +165,22 @@ def _ply_rows(path: str) -> tuple[_Rows, _Rows] | None:
     except ValueError:
         # The reader of other files raises the right error.
         return None
-    names = [element.name for element in header.elements]
-    if not header.order or names.count("vertex") != 1:
-        return None
-    if "face" not in names[names.index("vertex") :]:
-        return None
     # Where the next element begins; None after one whose rows differ in size.
     end: int | None = header.size
     places: dict[str, _Rows] = {}
     for (name, count, _), row in zip(header.elements, layouts, strict=True):
         if end is None or row is None:
             end = None
-        elif name not in places:
+        else:
             places[name] = end, count, row
             end += count * row.itemsize
-    if not {"vertex", "face"} <= set(places):
+    vertex, face = places.get("vertex"), places.get("face")
+    is_plain = header.order and len({name for name, *_ in header.elements}) == len(layouts)
+    if not is_plain or vertex is None or face is None or face[0] < vertex[0]:
         return None
-    corner, face = places["vertex"][2].names or (), places["face"][2].names or ()
-    if not {"x", "y", "z"} <= set(corner) or CORNERS not in face:
+    if not {"x", "y", "z"} <= set(vertex[2].names or ()) or CORNERS not in (face[2].names or ()):
         return None
-    result = places["vertex"], places["face"]
-    return result if _are_triangles(path, *result[1], end) else None
+    return (vertex, face) if _are_triangles(path, *face, end) else None
 
 
 def _are_triangles(
@@ -253,10 +231,7 @@ def _ply_row(order: str, element: Element) -> np.dtype[np.void] | None:
 
 
 def _ply_windows(path: str, vertex: _Rows, face: _Rows) -> Iterator[Piece]:
-    """Yield windows of a binary PLY file: (corners, vertex numbers, number of all vertices).
-
-    `vertex` and `face` are (offset, count, layout) of the rows of vertices and triangles.
-    """
+    """Yield windows of a binary PLY file, by where its rows of vertices and triangles are."""
     vertex_offset, vertex_count, vertex_row = vertex
     for begin, faces in _row_windows(path, *face):
         if len(faces) == 0:
@@ -291,25 +266,22 @@ class GroupWindows:
             raise TypeError(f"groups must be integers, got {given.dtype}")
         if given.ndim > 1:
             raise wrong_groups("triangle", given.shape)
-        # One number for all faces, or None; and the number of faces with bits, -1 for one number.
-        self._one = bit_masks("groups", given) if given.ndim == 0 else None
-        self._count = len(given) if given.ndim else -1
-        self._array = given if self._path is None else None
+        # () for one number for all faces.
+        self._shape, self._array = given.shape, given if self._path is None else None
 
     def rows(self, begin: int, count: int) -> NDArray[np.uint32]:
         """Return the bits of `count` faces from face `begin` on; raise if there are fewer."""
-        if self._one is not None:
-            return np.broadcast_to(self._one, count)
-        if begin + count > self._count:
-            raise ValueError(f"groups must be one for each triangle: there are only {self._count}")
         array = self._mapped() if self._array is None else self._array
+        if self._shape == ():
+            return np.broadcast_to(bit_masks("groups", array), count)
+        if begin + count > self._shape[0]:
+            raise ValueError(f"groups must be one for each triangle: there are only {len(array)}")
         return bit_masks("groups", array[begin : begin + count])
 
     def check_count(self, count: int) -> None:
         """Raise a ValueError unless the mesh, of `count` faces, has bits for each."""
-        # -1: one number for all faces.
-        if self._count not in (-1, count):
-            raise wrong_groups(f"of {count} triangles", (self._count,))
+        if self._shape not in ((), (count,)):
+            raise wrong_groups(f"of {count} triangles", self._shape)
 
     def _mapped(self) -> NDArray[Any]:
         """Return a new memory map of the .npy file; the memory of the last one is released."""

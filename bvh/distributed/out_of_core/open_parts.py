@@ -14,14 +14,20 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from bvh.distributed import part_folder
-from bvh.distributed.fetched_files import fetched, reject
-from bvh.distributed.part_folder import Index, file_digest, file_names, is_url
+from bvh.distributed.fetched_files import fetched
+from bvh.distributed.part_folder import (
+    Index,
+    PartFile,
+    bits_of,
+    file_digest,
+    file_system,
+    files_of,
+    is_url,
+)
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.files.loading import load, prefixed
-
-UNITS = "", "k", "m", "g", "t"
+from bvh.tree.primitives import Triangles
 
 # Bytes of a file that are requested at a time; over HTTP all of it (0 in fsspec), as not all
 # servers support ranges.
@@ -55,13 +61,11 @@ class OpenPart(NamedTuple):
         A file that was removed, or replaced by one of another inode, stays mapped as it was.
         """
         for path, state in self.files.items():
-            try:
+            with contextlib.suppress(OSError):
                 now = _state(path)
-            except OSError:
-                continue
-            # Changed, but of the same device and inode.
-            if now != state and now[:2] == state[:2]:
-                return False
+                # Changed, but of the same device and inode.
+                if now != state and now[:2] == state[:2]:
+                    return False
         return True
 
 
@@ -76,12 +80,8 @@ class OpenParts:
         self._place, self._index, self._memory = place, index, memory
         self._open: OrderedDict[int, OpenPart] = OrderedDict()
 
-    @contextlib.contextmanager
-    def part(self, number: int) -> Iterator[OpenPart]:
-        """Return a context with part `number`, which stays open until the context ends.
-
-        The parts used longest ago are closed if they do not fit into the memory with it.
-        """
+    def part(self, number: int) -> OpenPart:
+        """Return part `number`; those used longest ago are closed if they do not fit beside it."""
         with _guard.lock:
             part = self._open.pop(number, None)
             records = self._index.parts
@@ -91,72 +91,75 @@ class OpenParts:
             if part is None or not part.is_intact:
                 part = self._opened(number)
             self._open[number] = part
-        yield part
+        return part
+
+    def leaves_of(
+        self, parts: tuple[NDArray[np.int32]], ids: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> Iterator[tuple[Triangles, None, NDArray[np.int64], NDArray[np.int64]]]:
+        """Yield (triangles, None, hits, faces) for each part that some of the hits `rows` are in.
+
+        Read by `locations`. `parts[0]` has the part of each hit, and `ids` the face in the mesh;
+        None stands for a transform, which parts do not have.
+        """
+        number = parts[0].reshape(-1)[rows]
+        for k in np.unique(number).tolist():
+            part, some = self.part(k), rows[number == k]
+            triangles = part.tree.arrays.primitives
+            assert isinstance(triangles, Triangles)
+            yield triangles, None, some, np.searchsorted(part.ids, ids[some])
 
     def check_content(self, number: int) -> None:
         """Raise a ValueError unless both files of part `number` have the digests of the index."""
-        record, names = self._index.parts[number], file_names(number)
-        digests = record.tree_digest, record.ids_digest
         with _guard.lock:
             # Open the part anew, as its mapped file may have been replaced.
             self._open.pop(number, None)
-        with self.part(number) as part:
-            for (path, state), name, digest in zip(part.files.items(), names, digests, strict=True):
-                label = f"{self._place}: part {number} ({name})"
-                if file_digest(path) != digest:
-                    raise ValueError(f"{label} is not the file of the index")
-                if _state(path) != state:
-                    raise ValueError(f"{label} was changed while it was checked")
+        paths, files = self.part(number).files, files_of(self._place, self._index, number)
+        for (path, state), file in zip(paths.items(), files, strict=True):
+            if file_digest(path) != file.digest:
+                raise ValueError(f"{file.label} is not the file of the index")
+            if _state(path) != state:
+                raise ValueError(f"{file.label} was changed while it was checked")
 
     def _opened(self, number: int) -> OpenPart:
         """Return a part whose files are mapped, and checked the first time in a process."""
+        files = files_of(self._place, self._index, number)
         if not is_url(self._place):
-            local = part_folder.checked_files(Path(self._place), self._index, number)
-            return self._mapped(number, *local)
-        tree_path, ids_path = self._fetched(number)
-        try:
-            return self._mapped(number, tree_path, ids_path)
-        except ValueError:
-            # A damaged copy: fetch it once more.
-            reject([tree_path, ids_path])
-        return self._mapped(number, *self._fetched(number))
+            paths = [Path(self._place) / file.name for file in files]
+            for file, path in zip(files, paths, strict=True):
+                file.check(path)
+            return self._mapped(files, *paths)
+        system, root = file_system(self._place)
+        block_size = WHOLE if "http" in system.protocol else REQUEST
 
-    def _fetched(self, number: int) -> tuple[Path, Path]:
-        """Return the paths of local copies of a part's tree and ids, downloaded if not cached."""
-        files, root = part_folder.file_system(self._place)
-        block_size = WHOLE if "http" in files.protocol else REQUEST
-        part, paths = self._index.parts[number], list[Path]()
-        contents = (part.tree_bytes, part.tree_digest), (part.ids_bytes, part.ids_digest)
-        for name, (size, digest) in zip(file_names(number), contents, strict=True):
-            label, path = f"{self._place}: part {number} ({name})", f"{root}/{name}"
-            check = partial(part_folder.check_file, part=part, label=label)
-            opened = partial(files.open, path, "rb", block_size=block_size)
-            # Copies are named by their content, so other versions of a part do not replace them.
-            copy = digest + Path(name).suffix
-            try:
-                paths.append(fetched(copy, size, digest, label, opened, check))
-            except FileNotFoundError:
-                raise ValueError(f"{label} is missing") from None
-        return paths[0], paths[1]
+        def copies() -> list[Path]:
+            """Return local copies of the files, which are fetched if there are none."""
+            opened = partial(system.open, mode="rb", block_size=block_size)
+            return [fetched(file, partial(opened, f"{root}/{file.name}")) for file in files]
 
-    def _mapped(self, number: int, tree_path: Path, ids_path: Path) -> OpenPart:
-        """Return part `number`, mapped from two local files of checked sizes and headers.
+        paths = copies()
+        with contextlib.suppress(ValueError):
+            return self._mapped(files, *paths)
+        # A damaged copy: fetch it once more.
+        for path in paths:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+        return self._mapped(files, *copies())
 
-        The content of the files is checked unless they have passed before, in the same state.
-        """
-        record, count = self._index.parts[number], self._index.triangles
-        label = f"{self._place}: part {number}"
-        tree_name, ids_name = file_names(number)
-        files = {path: _state(path) for path in (tree_path, ids_path)}
-        key = *files.values(), record.tree_header, record.ids_digest, record.groups, count
+    def _mapped(
+        self, files: tuple[PartFile, PartFile], tree_path: Path, ids_path: Path
+    ) -> OpenPart:
+        """Return a part, mapped from files that are checked unless they were before."""
+        record, count = files[0].part, self._index.triangles
+        states = {path: _state(path) for path in (tree_path, ids_path)}
+        key = *states.values(), record.tree_header, record.ids_digest, record.groups, count
         is_new = key not in _checked
-        with prefixed(f"{label} ({tree_name})"):
+        with prefixed(files[0].label):
             tree = load(tree_path, mmap=True, verify=is_new)
             if not isinstance(tree, BVH):
                 raise ValueError("is not a tree over triangles")
-            if is_new and part_folder.bits_of(tree) != record.groups:
+            if is_new and bits_of(tree) != record.groups:
                 raise ValueError("has other groups than the index says")
-        with prefixed(f"{label} ({ids_name})"):
+        with prefixed(files[1].label):
             if is_new and file_digest(ids_path) != record.ids_digest:
                 raise ValueError("is damaged: its checksum is wrong")
             ids = _mapped_ids(ids_path, record.triangles)
@@ -164,7 +167,7 @@ class OpenParts:
             if len(ids) and not (ids[0] >= 0 and ids[-1] < count and in_order):
                 raise ValueError(f"holds ids that are not ascending in 0..{count - 1}")
         _checked.add(key)
-        return OpenPart(tree, ids, files)
+        return OpenPart(tree, ids, states)
 
 
 # All `OpenParts` of this process, by place, checksum of the index, and memory.
@@ -204,9 +207,9 @@ def byte_count(name: str, value: int | str) -> int:
     """Return the argument `name`, a number of bytes or text such as "2GB" or "500MiB", as bytes."""
     if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
         raise TypeError(f"{name} must be an integer or a string, got {value!r}")
-    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kmgt]?)(i?)b?\s*", str(value).lower())
-    # An "i" as in MiB, powers of 1024, needs a unit before it.
-    if match is None or (match[3] and not match[2]):
+    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*(?:([kmgt])(i?))?b?\s*", str(value).lower())
+    if match is None:
         raise ValueError(f"{name} must be a number of bytes, such as '2GB', got {value!r}")
-    unit = (1024 if match[3] else 1000) ** UNITS.index(match[2])
+    # MB are powers of 1000, MiB of 1024.
+    unit = (1024 if match[3] else 1000) ** " kmgt".index(match[2] or " ")
     return int(float(match[1]) * unit) if isinstance(value, str) else int(value)

@@ -32,18 +32,14 @@ class PartContent:
         self._set(place, read_index(place), byte_count("memory", memory), None)
 
     def _set(self, place: str, index: Index, memory: int, chosen: tuple[int, ...] | None) -> None:
-        """Set all attributes of the parts in `place`, a folder or URL.
-
-        `memory` is in bytes; `chosen` are the numbers of the parts of a group, None for all.
-        """
+        """Set all attributes; `chosen` are the numbers of the parts of a group, None for all."""
         self._place, self._index, self._memory, self._chosen = place, index, memory, chosen
         self.opened = open_parts(place, index, memory)
         boxes = np.array([part.bounds or [np.nan] * 6 for part in index.parts], np.float64)
         boxes = boxes.reshape(-1, 6)
-        valid = boxes[~np.isnan(boxes[:, 0])]
-        self._bounds = np.full((2, 3), np.nan)
-        if len(valid):
-            self._bounds[:] = valid[:, :3].min(axis=0), valid[:, 3:].max(axis=0)
+        # `fmin` and `fmax` ignore NaN.
+        low = np.fmin.reduce(boxes[:, :3], initial=np.nan)
+        self._bounds = np.array([low, np.fmax.reduce(boxes[:, 3:], initial=np.nan)])
         if chosen is not None:
             # Parts with a box of NaN are not visited, and the others keep their numbers.
             boxes[np.setdiff1d(np.arange(len(boxes)), chosen)] = np.nan
@@ -119,8 +115,9 @@ class PartContent:
         """
         for number in range(self.part_count):
             self.opened.check_content(number)
-            with self.opened.part(number) as part, prefixed(f"{self._place}: part {number}"):
-                part.tree.validate()
+            tree = self.opened.part(number).tree
+            with prefixed(f"{self._place}: part {number}"):
+                tree.validate()
 
     @property
     def nbytes(self) -> int:
@@ -194,12 +191,11 @@ class PartContent:
 
     def _trees_of(self, ids: NDArray[np.int64]) -> Iterator[tuple[BVH, Rows, Rows]]:
         """Yield (tree, rows, faces) for each part: the tree's `faces` have the ids `ids[rows]`."""
-        for number in range(self.part_count):
-            with self.opened.part(number) as part:
-                # The ids of a part ascend; those of other parts are not found.
-                row = np.minimum(np.searchsorted(part.ids, ids), len(part.ids) - 1)
-                here = np.flatnonzero(part.ids[row] == ids)
-                yield part.tree, here, row[here]
+        for part in map(self.opened.part, range(self.part_count)):
+            # The ids of a part ascend; those of other parts are not found.
+            row = np.minimum(np.searchsorted(part.ids, ids), len(part.ids) - 1)
+            here = np.flatnonzero(part.ids[row] == ids)
+            yield part.tree, here, row[here]
 
     def _checked_ids(self, prim_id: ArrayLike) -> NDArray[np.int64]:
         """Return ids of triangles as int64; raise for Dask arrays, and ids not in -1..n - 1."""

@@ -7,17 +7,16 @@ least t of the parts before, so that the lowest id of equal t wins. So is the cl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.distributed.merging import Columns, Floats, Kinds, MergedAnswers, MergedLists, Rows
-from bvh.distributed.out_of_core.open_parts import OpenPart, OpenParts
+from bvh.distributed.out_of_core.open_parts import OpenPart
 from bvh.distributed.out_of_core.part_visits import PartVisits, rays_of, some_of
 from bvh.geometry.arithmetic.floats import SMALLEST
-from bvh.queries.batches.containment import ASIDE, POINTS_AT_ONCE, ways_out
+from bvh.queries.batches.containment import ASIDE, on_surface, ways_out
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.batches.winding import FEW, above_half, add_angles, boundary_for, ways_of
 from bvh.queries.hierarchy import BVH
@@ -39,59 +38,37 @@ if TYPE_CHECKING:
 # The column of hits and closest points that has the number of the part of each.
 PART: Kinds = {"part": np.int32}
 
-
-class HitParts(NamedTuple):
-    """Source of positions and normals of hits (see `locations`), which opens the parts hit."""
-
-    opened: OpenParts
-
-    def leaves_of(
-        self, parts: tuple[NDArray[np.int32]], ids: NDArray[np.int64], rows: Rows
-    ) -> Iterator[tuple[Triangles, None, Rows, Rows]]:
-        """Yield (triangles, None, hits, faces) for each part that some of the hits `rows` are in.
-
-        `parts[0]` has the part of each hit, and `ids` the face in the mesh. `hits` are those of
-        `rows` in the part, and `faces` the rows of its triangles that they are on. None stands for
-        a transform, which parts do not have.
-        """
-        number = parts[0].reshape(-1)[rows]
-        for k in np.unique(number).tolist():
-            some = rows[number == k]
-            with self.opened.part(k) as part:
-                triangles = part.tree.arrays.primitives
-                assert isinstance(triangles, Triangles)
-                yield triangles, None, some, np.searchsorted(part.ids, ids[some])
+# Refusals of options.
+NO_FILTER = "filter must be None for parts, got {!r}"
+NO_COUNTERS = "counters must be False for parts: the cost is that of one tree"
 
 
 class PartRays(NamedTuple):
     """Target of rays, which answers as one tree over the faces of all parts (see `RayTarget`)."""
 
     visits: PartVisits
-    opened: OpenParts
 
     def side_to_cull(self, cull: Cull | None) -> int:
-        """Return the side to ignore: -1 for front faces, 1 for back faces, 0 for none."""
+        """As in `RayTarget`."""
         return arguments.cull_code(cull)
 
     def filter_call(self, function: Filter, data: object) -> UserCall:
         """Raise a ValueError: a filter would be called with ids in parts, not in the mesh."""
-        refuse(function)
-        # `refuse` has raised.
-        raise AssertionError
+        raise ValueError(NO_FILTER.format(function))
 
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits:
-        """Return the closest hit of each ray; raise a ValueError for `counters`."""
-        refuse(counters=counters)
-        # False: without counters.
+        """As in `RayTarget`; raise a ValueError for `counters`."""
+        if counters:
+            raise ValueError(NO_COUNTERS)
         hits: Hits = self._answer(BVH.closest_hit, RaySearch.closest_hits, batch, options, False)
         return hits
 
     def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
-        """Return for each ray whether it hits anything."""
+        """As in `RayTarget`."""
         return self._answer(BVH.any_hit, RaySearch.any_hits, batch, options)
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
-        """Return how many hits each ray has; with `once`, hits at a shared edge count once."""
+        """As in `RayTarget`."""
         return self._answer(BVH.count_hits, RaySearch.count_hits, batch, options, once)
 
     def signed_hits(self, batch: RayBatch, options: RayOptions) -> NDArray[np.int64]:
@@ -102,7 +79,7 @@ class PartRays(NamedTuple):
     def all_hits(
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None
     ) -> AllHits:
-        """Return all hits of each ray, or the `limit` closest; `once` is as in `count_hits`."""
+        """As in `RayTarget`."""
         hits: AllHits = self._answer(BVH.all_hits, RaySearch.all_hits, batch, options, once, limit)
         return hits
 
@@ -117,39 +94,37 @@ class PartRays(NamedTuple):
         number of hits of a ray, or None.
         """
         verb, part_options = declared(query), options._replace(progress=None)
-        # Records of hits get a column with the part of each hit. `lists` is None unless the query
-        # lists hits.
         extra, lists = PART if verb.record else {}, None
         if verb.merge is Merge.LISTS:
             keys = "ray_id", "t", "prim_id"
             lists = MergedLists(verb, keys, batch.size, rest[-1], extra)
         answers = lists or MergedAnswers(verb, (batch.size,), extra)
 
-        def visit(part: OpenPart, rows: Rows, number: int) -> None:
-            """Merge the answers of part `number` to the rays `rows`."""
+        finish = lists.finish if lists else None
+        for number, part, rows in self.visits.of_rays(batch, options, answers.reach, finish):
             # Rays end at the answer so far, inclusive: hits of equal t are found, and decided by
             # the id.
             some = rays_of(batch, rows, answers.reach(rows))
             answer = search(ray_target(part.tree), some, part_options, *rest)
             columns: Columns = {verb.name: answer}
             if verb.record is not None:
-                parts = np.full(len(answer.prim_id), number, np.int32)
-                columns = vars(answer) | {"prim_id": part.ids_of(answer.prim_id), "part": parts}
+                columns = _of_part(answer, part, number)
             if lists is not None:
                 columns["ray_id"] = answer.ray_id
             answers.take(columns, rows)
 
-        self.visits.of_rays(batch, options, visit, answers.reach, lists.finish if lists else None)
         columns = answers.result(batch.shape)
         if verb.record is None:
             return columns[verb.name]
+        return self.located(verb.record, columns, flat=lists is not None)
+
+    def located(self, record: type[Any], columns: Columns, flat: bool = False) -> Any:
+        """Return the `record` of `columns`, with the source of its positions and normals."""
         part_of = np.asarray(columns.pop("part"), np.int32)
-        hits = verb.record(**columns)
-        # A row for each hit, except for lists, which are flat.
-        part_of = part_of if lists else part_of[..., None]
-        # For positions and normals: the parts, no count of moves, and the part of each hit.
-        vars(hits)["_source"] = HitParts(self.opened), 0, (part_of,)
-        return hits
+        result = record(**columns)
+        # The parts, no count of moves, and the part of each hit, in a row for each unless `flat`.
+        vars(result)["_source"] = self.visits.opened, 0, (part_of if flat else part_of[..., None],)
+        return result
 
 
 class PartPoints(NamedTuple):
@@ -167,40 +142,28 @@ class PartPoints(NamedTuple):
     def closest_points(
         self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
     ) -> ClosestPoints:
-        """Return the closest point for each point, or `count` of them on one more axis."""
+        """As in `PointTarget`."""
         several = () if count is None else (count,)
         answers = MergedAnswers(declared(BVH.closest_point), (batch.size, *several), PART)
-
-        def search(part: OpenPart, some: PointBatch, number: int) -> Columns:
-            """Return the answers of part `number` to some points."""
-            near: ClosestPoints = self._target_of(part).closest_points(some, count, threads, None)
-            parts = np.full(np.shape(near.prim_id), number, np.int32)
-            return vars(near) | {"prim_id": part.ids_of(near.prim_id), "part": parts}
-
-        self._search_parts(batch, answers, search, progress, count)
-        columns = answers.result(batch.shape)
-        part_of = np.asarray(columns.pop("part"), np.int32)[..., None]
-        near = ClosestPoints(**columns)
-        # For positions and normals: the parts, no count of moves, and the part of each point.
-        vars(near)["_source"] = HitParts(self.rays.opened), 0, (part_of,)
-        return near
+        for number, part, rows, some in self._nearby(batch, answers, progress, count):
+            near = self._target_of(part).closest_points(some, count, threads, None)
+            answers.take(_of_part(near, part, number), rows)
+        result: ClosestPoints = self.rays.located(ClosestPoints, answers.result(batch.shape))
+        return result
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
-        """Return the smallest distance (n,) of each point from the faces of all parts."""
+        """As in `PointTarget`."""
         answers = MergedAnswers(declared(BVH.distance), (batch.size,))
-
-        def search(part: OpenPart, some: PointBatch, _: int) -> Columns:
-            """Return the distances of some points from a part."""
-            return {"distance": self._target_of(part).distances(some, threads, None)}
-
-        self._search_parts(batch, answers, search, progress)
+        for _, part, rows, some in self._nearby(batch, answers, progress):
+            near = self._target_of(part).distances(some, threads, None)
+            answers.take({"distance": near}, rows)
         return answers.columns["distance"]
 
     def inside(
         self, points: Floats, threads: int, progress: Progress | None = None, *,
         surface: bool = True,
     ) -> NDArray[np.bool_]:  # fmt: skip
-        """Return which points (n, 3) are inside by parity or, with `surface`, on the surface."""
+        """As in `PointTarget`."""
         answers = np.asarray(self.crossings(points, threads, progress) & 1 == 1)
         if surface:
             outside = np.flatnonzero(~answers)
@@ -211,34 +174,23 @@ class PartPoints(NamedTuple):
         """Return how many faces the ray from each point to the outside crosses."""
         # The direction of a ray follows from the frame of the tree, and this from its box: a tree
         # over the box of all parts has the same frame as one tree over all faces.
-        box, directions = BVH.from_boxes(*self.bounds[:, None], warn=False), np.empty(points.shape)
-        for begin in range(0, len(points), POINTS_AT_ONCE):
-            some = slice(begin, begin + POINTS_AT_ONCE)
-            directions[some] = ways_out(box.arrays, points[some])
+        box = BVH.from_boxes(*self.bounds[:, None], warn=False)
+        directions = ways_out(box.arrays, points)
         # From just above 0 on, so that a face that a point is on is not crossed.
         batch = ray_batch(points, directions, t_min=SMALLEST, mask=_bits_of(self.mask))
         options = RayOptions(threads=threads, progress=progress)
         return np.asarray(self.rays.count_hits(batch, options, once=True))
 
     def touched(self, points: Floats, threads: int) -> NDArray[np.bool_]:
-        """Return which points (n, 3) are on a face: rays of length 0 from them hit it."""
-        answers = np.zeros(len(points), np.bool_)
-        for turn in range(3):
-            # A ray misses a face that it lies in, but no face holds three directions.
-            direction = np.roll(ASIDE, turn)
-            bits = _bits_of(self.mask)
-            batch = ray_batch(points, direction, t_min=0.0, t_max=0.0, mask=bits)
-            answers |= self.rays.any_hits(batch, RayOptions(threads=threads))
-        return answers
+        """Return which points (n, 3) are on a face."""
+        directions = np.tile(ASIDE, (len(points), 1))
+        batch = ray_batch(points, directions, mask=_bits_of(self.mask))
+        return on_surface(self.rays, batch, RayOptions(threads=threads))
 
     def winding_numbers(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None
     ) -> Floats:
-        """Return the winding number of each of the points (n, 3).
-
-        `accuracy` inf is exact; with a finite `accuracy` (see `BVH.winding_number`), surfaces with
-        many open edges are summed by a series.
-        """
+        """As in `PointTarget`: by a series for finite `accuracy` and many open edges."""
         loops = self._boundary()
         if accuracy < np.inf and loops.size > FEW:
             return self._approximate(points, accuracy, threads, progress)
@@ -252,58 +204,42 @@ class PartPoints(NamedTuple):
     def inside_by_winding(
         self, points: Floats, threads: int, progress: Progress | None = None
     ) -> NDArray[np.bool_]:
-        """Return which of the points (n, 3) have a winding number above a half."""
+        """As in `PointTarget`."""
         return above_half(self.winding_numbers, self._boundary(), points, threads, progress)
 
     def _approximate(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None
     ) -> Floats:
         """Return winding numbers of points (n, 3), summed over parts that each use a series."""
-        numbers = np.where(np.isfinite(points).all(axis=1), 0.0, np.nan)
-
-        def visit(part: OpenPart, _: Rows) -> None:
-            """Add the winding numbers of a part, for all points."""
-            part_numbers = self._target_of(part).winding_numbers(points, accuracy, threads)
-            np.add(numbers, part_numbers, numbers)
-
-        every = np.ones(len(points), np.bool_)
-        self.rays.visits.in_order(len(points), lambda *_: every, visit, progress, self.mask)
+        numbers, visits = np.where(np.isfinite(points).all(axis=1), 0.0, np.nan), self.rays.visits
+        for number, *_ in visits.in_order(self.mask, len(points), progress):
+            target = self._target_of(visits.opened.part(number))
+            numbers += target.winding_numbers(points, accuracy, threads)
         return numbers
 
     def _boundary(self) -> Loops:
         """Return the boundary of the faces of all parts that share a bit with `mask`, cached."""
-        cached, edges = self.rays.visits.boundaries, [np.empty((0, 2, 3))]
-        if self.mask not in cached:
+        visits, edges = self.rays.visits, [np.empty((0, 2, 3))]
+        if self.mask not in visits.boundaries:
+            for number, *_ in visits.in_order(self.mask):
+                edges.append(edges_of(boundary_for(visits.opened.part(number).tree, self.mask)))
+            visits.boundaries[self.mask] = loops_of(np.concatenate(edges), self.bounds)
+        return visits.boundaries[self.mask]
 
-            def visit(part: OpenPart, _: Rows) -> None:
-                """Add the open edges of a part."""
-                edges.append(edges_of(boundary_for(part.tree, self.mask)))
-
-            # A query that may meet all boxes visits all parts.
-            self.rays.visits.in_order(1, lambda *_: np.ones(1, np.bool_), visit, None, self.mask)
-            cached[self.mask] = loops_of(np.concatenate(edges), self.bounds)
-        return cached[self.mask]
-
-    def _search_parts(
-        self, batch: PointBatch, answers: MergedAnswers,
-        search: Callable[[OpenPart, PointBatch, int], Columns], progress: Progress | None,
+    def _nearby(
+        self, batch: PointBatch, answers: MergedAnswers, progress: Progress | None,
         count: int | None = None,
-    ) -> None:  # fmt: skip
-        """Merge into `answers` the answers of the parts that may change them, near to far.
+    ) -> Iterator[tuple[int, OpenPart, Rows, PointBatch]]:  # fmt: skip
+        """Yield (number, part, rows, their points) for parts that may change `answers`.
 
-        ``search(part, points, number of the part)`` returns the answers of a part; `count` is the
-        number of closest points that each point asks for, None for one.
+        `count` is the number of closest points that each point asks for, None for one.
         """
-
-        def visit(part: OpenPart, rows: Rows, number: int) -> None:
-            """Merge the answers of a part to the points `rows`."""
-            limits, reach = some_of(batch.limits, rows), answers.reach(rows)
-            assert reach is not None
-            limits = arguments.kernel_input(np.minimum(limits, reach))
-            some = PointBatch(some_of(batch.points, rows), limits, (len(rows),))
-            answers.take(search(part, some, number), rows)
-
-        self.rays.visits.of_points(batch, visit, progress, answers.reach, count, self.mask)
+        visits, reach = self.rays.visits, answers.reach
+        for number, part, rows in visits.of_points(batch, progress, reach, count, self.mask):
+            far = reach(rows)
+            assert far is not None
+            limits = arguments.kernel_input(np.minimum(some_of(batch.limits, rows), far))
+            yield number, part, rows, PointBatch(some_of(batch.points, rows), limits, (len(rows),))
 
     def _target_of(self, part: OpenPart) -> Any:
         """Return the target of points of a part's tree."""
@@ -325,32 +261,22 @@ class PartRegions(NamedTuple):
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
-        """Return the faces that overlap each region, ascending; `shape` is that of the result."""
+        """As in `RegionTarget`; ids ascend."""
         # The first column of regions has a row for each region.
         size, workers = len(regions[0]), arguments.thread_count(threads)
         answers = MergedLists(declared(BVH.overlap_box), ("query_id", "prim_id"), size)
-        bits = _bits_of(self.mask)
-
-        def visit(part: OpenPart, rows: Rows) -> None:
-            """Add the faces of a part that overlap the regions `rows`."""
-            target = region_target(part.tree, self.query, bits, (Triangles,))
+        for number, low, high in self.visits.in_order(self.mask, size, progress):
+            rows = np.flatnonzero(_may_meet(regions, low, high))
+            if len(rows) == 0:
+                continue
+            part = self.visits.opened.part(number)
+            target = region_target(part.tree, self.query, _bits_of(self.mask), (Triangles,))
             # The shape of polytopes is common to all, and not a column.
             columns = {name: c[rows] for name, c in regions._asdict().items() if name != "shape"}
-            some = regions._replace(**columns)
-            met = target.overlaps(some, (len(rows),), workers, None)
+            met = target.overlaps(regions._replace(**columns), (len(rows),), workers, None)
             answers.take({"query_id": met.query_id, "prim_id": part.ids_of(met.prim_id)}, rows)
-
-        self.visits.in_order(size, partial(_may_meet, regions), visit, progress, self.mask)
         answers.finish()
         return Overlaps(**answers.result(shape))
-
-
-def refuse(filter: object = None, counters: bool = False) -> None:
-    """Raise a ValueError for a filter or counters, which queries of parts do not take."""
-    if filter is not None:
-        raise ValueError(f"filter must be None for parts, got {filter!r}")
-    if counters:
-        raise ValueError("counters must be False for parts: the cost is that of one tree")
 
 
 def declared(query: Callable[..., object]) -> Verb:
@@ -358,6 +284,12 @@ def declared(query: Callable[..., object]) -> Verb:
     verb = verb_of(query)
     assert verb is not None
     return verb
+
+
+def _of_part(answer: Any, part: OpenPart, number: int) -> Columns:
+    """Return the columns of the answer of part `number`: with ids in the mesh, and the part."""
+    parts = np.full(np.shape(answer.prim_id), number, np.int32)
+    return {**vars(answer), "prim_id": part.ids_of(answer.prim_id), "part": parts}
 
 
 def _bits_of(mask: int) -> int | None:

@@ -5,14 +5,13 @@ those whose answer so far is not nearer than the box.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.distributed.merging import Column, Floats, Rows
 from bvh.distributed.out_of_core.open_parts import OpenPart, OpenParts
-from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import PointBatch, RayBatch, RayOptions
 from bvh.queries.targets import ray_target
@@ -31,8 +30,8 @@ DENORMALS = 2.0**-1070
 # The number of a part, the rows of a batch that may visit it, and of each row the t at which it
 # enters the box of the part, or a lower bound of its distance.
 Group = tuple[int, Rows, Floats]
-# Function that queries a part for the rows of a batch; the number is that of the part.
-Visit = Callable[[OpenPart, Rows, int], None]
+# The number of a part, the part, and the rows of a batch that visit it.
+Visit = tuple[int, OpenPart, Rows]
 # Function of rows: it returns for each the largest distance at which a part may change its answer,
 # or None if all may.
 Reach = Callable[[Rows], Floats | None]
@@ -47,65 +46,56 @@ class PartVisits:
         `boxes`, (n, 6), are around the valid triangles; parts with boxes of NaN are not visited.
         A part has a face that counts for a mask exactly if the mask shares one of its `bits`, (n,).
         """
-        self._open, self._boxes, self._bits = opened, boxes, bits
+        self.opened, self._boxes, self._bits = opened, boxes, bits
         self._valid = np.flatnonzero(~np.isnan(boxes[:, 0]))
-        self._box_tree: BVH | None = None
         # By mask, an int32, the boundary of the faces of these parts that count.
         self.boundaries: dict[int, Loops] = {}
 
     def of_rays(
-        self, batch: RayBatch, options: RayOptions, visit: Visit, reach: Reach,
+        self, batch: RayBatch, options: RayOptions, reach: Reach,
         finish: Callable[[], None] | None = None,
-    ) -> None:  # fmt: skip
-        """Visit the parts that rays may hit, near to far.
+    ) -> Iterator[Visit]:  # fmt: skip
+        """Yield the visits of the parts that rays may hit, near to far.
 
-        ``visit(part, rows, number)`` queries part `number` for the rays `rows`. ``reach(rows)``
-        returns up to which t parts may change the answers of rays, None for any t. ``finish()`` is
-        called whenever a run of rays, in the order of the batch, has visited all parts.
+        ``reach(rows)`` returns up to which t parts may change the answers of rays, None for any t.
+        ``finish()`` is called whenever a run of rays, in the order of the batch, has visited all
+        parts.
         """
         # Boxes have no faces to filter or cull, and no progress of their own.
         box_options = RayOptions(threads=options.threads)
-        counts_of = partial(self._box_counts, batch, box_options)
+        target = ray_target(self._box_tree)
+
+        def box_counts(rows: Rows) -> Rows:
+            """Return how many boxes of parts each of the rays `rows` hits."""
+            some = rays_of(batch, rows, None, masked=False)
+            return np.asarray(target.count_hits(some, box_options, once=True))
+
         for block in _blocks(batch.size, options.progress, TOGETHER):
-            for rows in _runs(block, len(self._valid), counts_of):
-                self._visit_parts(self._boxes_hit(batch, box_options, rows), visit, reach)
+            for rows in _runs(block, len(self._valid), box_counts):
+                some = rays_of(batch, rows, None, masked=False)
+                hits = target.all_hits(some, box_options, once=False)
+                part, ray, entry = hits.prim_id, rows[hits.ray_id], hits.t
+                if batch.masked or not self._bits.all():
+                    masks = some_of(batch.rays.masks, ray).view(np.uint32)
+                    shared = self._bits[part] & masks != 0
+                    part, ray, entry = part[shared], ray[shared], entry[shared]
+                yield from self._near_to_far(_grouped(part, ray, entry), reach)
                 if finish is not None:
                     finish()
 
-    def _box_target(self) -> RaySearch:
-        """Return the target for rays of a tree over the boxes of all parts, which is cached."""
-        if self._box_tree is None:
-            self._box_tree = BVH.from_boxes(self._boxes[:, :3], self._boxes[:, 3:], warn=False)
-        target: RaySearch = ray_target(self._box_tree)
-        return target
-
-    def _box_counts(self, batch: RayBatch, options: RayOptions, rows: Rows) -> Rows:
-        """Return how many boxes of parts each of the rays `rows` of a batch hits."""
-        some = rays_of(batch, rows, None, masked=False)
-        return np.asarray(self._box_target().count_hits(some, options, once=True))
-
-    def _boxes_hit(self, batch: RayBatch, options: RayOptions, rows: Rows) -> list[Group]:
-        """Return (part, rays, entries) for each part whose box some of the rays `rows` hit.
-
-        The rays are those of `rows` that hit the box, and whose mask shares a bit with the faces of
-        the part; `entries` are the t at which they enter the box.
-        """
-        some = rays_of(batch, rows, None, masked=False)
-        hits = self._box_target().all_hits(some, options, once=False)
-        part, ray, entry = hits.prim_id, rows[hits.ray_id], hits.t
-        if batch.masked or not self._bits.all():
-            shared = self._bits[part] & some_of(batch.rays.masks, ray).view(np.uint32) != 0
-            part, ray, entry = part[shared], ray[shared], entry[shared]
-        return _grouped(part, ray, entry)
+    @cached_property
+    def _box_tree(self) -> BVH:
+        """A tree over the boxes of all parts."""
+        return BVH.from_boxes(self._boxes[:, :3], self._boxes[:, 3:], warn=False)
 
     def of_points(
-        self, batch: PointBatch, visit: Visit, progress: Progress | None, reach: Reach,
+        self, batch: PointBatch, progress: Progress | None, reach: Reach,
         count: int | None = None, mask: int = -1,
-    ) -> None:  # fmt: skip
-        """Visit the parts that are near points, and have faces for `mask`, near to far.
+    ) -> Iterator[Visit]:  # fmt: skip
+        """Yield the visits of the parts near points, with faces for `mask`, near to far.
 
-        `visit` and `reach` are as in `of_rays`; `count` is the number of closest points that each
-        point asks for, None for one.
+        `reach` is as in `of_rays`; `count` is the number of closest points that each point asks
+        for, None for one.
         """
         parts = self._selected(mask)
         for block in _blocks(batch.size, progress, max(POINTS // (count or 1), 1)):
@@ -115,7 +105,7 @@ class PartVisits:
                 limits = np.minimum(limits, self._farthest(batch.points[block], parts))
             near = partial(self._near, batch.points[block], limits, parts, int(block[0]))
             for rows in _runs(block, len(parts), partial(_part_counts, near)):
-                self._visit_parts(list(near(rows)), visit, reach)
+                yield from self._near_to_far(list(near(rows)), reach)
 
     def _near(
         self, points: Floats, limits: Floats, parts: Rows, begin: int, rows: Rows
@@ -155,30 +145,22 @@ class PartVisits:
         return result
 
     def in_order(
-        self, size: int, may_meet: Callable[[Floats, Floats], NDArray[np.bool_]],
-        visit: Callable[[OpenPart, Rows], None], progress: Progress | None, mask: int = -1,
-    ) -> None:  # fmt: skip
-        """Visit the parts with faces that count for `mask`, by number, for `size` queries.
+        self, mask: int, size: int = 0, progress: Progress | None = None
+    ) -> Iterator[tuple[int, Floats, Floats]]:
+        """Yield (number, lower corner, upper corner) of the parts with faces for `mask`, by number.
 
-        ``may_meet(lower corner, upper corner)`` returns a mask (size,) of the queries that may meet
-        a box, and ``visit(part, rows)`` gets the numbers of these queries.
+        Whoever visits them answers `size` queries, whose progress is reported.
         """
         parts = self._selected(mask).tolist()
         for done, number in enumerate(parts, 1):
-            rows = np.flatnonzero(may_meet(self._boxes[number, :3], self._boxes[number, 3:]))
-            if len(rows):
-                with self._open.part(number) as opened:
-                    visit(opened, rows)
+            yield number, self._boxes[number, :3], self._boxes[number, 3:]
             if progress is not None and done < len(parts):
                 progress(size * done // len(parts), size)
         if progress is not None:
             progress(size, size)
 
-    def _visit_parts(self, groups: list[Group], visit: Visit, reach: Reach) -> None:
-        """Visit the parts of groups, near to far, for the rows whose answers they may change.
-
-        A group is (number of a part, rows, distance at which each of these enters its box).
-        """
+    def _near_to_far(self, groups: list[Group], reach: Reach) -> Iterator[Visit]:
+        """Yield the visits of groups, near to far, for the rows whose answers they may change."""
         # A part is as near as the median of the distances at which its rows enter it.
         near = [float(np.median(entry)) for _, _, entry in groups]
         for k in np.argsort(near, kind="stable").tolist():
@@ -186,8 +168,7 @@ class PartVisits:
             far = reach(rows)
             rows = rows if far is None else rows[entry <= far]
             if len(rows):
-                with self._open.part(number) as opened:
-                    visit(opened, rows, number)
+                yield number, self.opened.part(number), rows
 
 
 def _part_counts(near: Callable[[Rows], Iterator[Group]], rows: Rows) -> Rows:

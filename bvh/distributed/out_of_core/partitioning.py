@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS, MAX_ROWS, Quality, check_option, thread_count
 from bvh.runtime.cache.plain_files import open_plain
 from bvh.runtime.caller_warnings import warn_if_empty
-from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.tree.build import QUALITIES
 
 # A triangle between passes: its corners, the numbers of its vertices, its id and its groups.
@@ -31,7 +31,6 @@ TRIANGLE = np.dtype(
 BUILD_BYTES = 400
 SMALLEST_MEMORY = 50_000_000
 
-# The corners of an empty box.
 EMPTY_BOX = np.array([[np.inf] * 3, [-np.inf] * 3])
 
 # From this depth on files are halved by id, not divided by centroids: of triangles at 1e-1, 1e-2,
@@ -129,7 +128,7 @@ def partition(
 class _Steps:
     """Progress, `done` of `total` triangles in all passes, passed to `report` if it is not None."""
 
-    def __init__(self, report: Callable[[int, int], object] | None) -> None:
+    def __init__(self, report: Progress | None) -> None:
         self._report, self.done, self.total = report, 0, 0
 
     def add(self, count: int) -> None:
@@ -147,12 +146,12 @@ def _read(
     Groups are `given`, or None for those of trees among the sources. `box` (2, 3) is extended to
     contain all centroids.
     """
-    names, counts, count, grouped = list[str](), list[int](), 0, given is not None
+    names, firsts, count, grouped = list[str](), list[int](), 0, given is not None
     with open(spill, "xb") as file:
         for window in windows_of(source):
             if window.number == len(names):
                 names.append(window.source)
-                counts.append(0)
+                firsts.append(count)
             rows = np.empty(len(window.corners), TRIANGLE)
             rows["corners"], rows["vertex_ids"] = window.corners, window.vertex_ids
             rows["id"] = np.arange(count, count + len(rows))
@@ -162,13 +161,12 @@ def _read(
             rows.tofile(file)
             _extend(box, window.corners)
             count += len(rows)
-            counts[-1] += len(rows)
             # Each triangle is read here and, at the end, built.
             steps.total += 2 * len(rows)
             steps.add(len(rows))
     if given is not None:
         given.check_count(count)
-    firsts = np.cumsum([0, *counts]).tolist()
+    counts = np.diff([*firsts, count]).tolist()
     return list(map(Source, names, firsts, counts)), grouped
 
 

@@ -154,7 +154,7 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
 
     def _ray_target(self) -> PartRays:
         """Return the object that answers queries of rays."""
-        return PartRays(self._visits, self.opened)
+        return PartRays(self._visits)
 
     def _point_target(self, query: str, mask: int | None) -> PartPoints:
         """Return the object that answers the query of points of this name."""
@@ -277,10 +277,9 @@ def neighbours(parts: Parts, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     hashes = np.unique(_hashes(parts.corners(ids).reshape(-1, 3)))
     result = [ids]
-    for number in range(parts.part_count):
-        with parts.opened.part(number) as part:
-            touching = np.isin(_hashes(part.tree.vertices), hashes)
-            result.append(part.ids[touching[part.tree.faces].any(axis=1)])
+    for part in map(parts.opened.part, range(parts.part_count)):
+        touching = np.isin(_hashes(part.tree.vertices), hashes)
+        result.append(part.ids[touching[part.tree.faces].any(axis=1)])
     return np.unique(np.concatenate(result))
 
 

@@ -20,6 +20,7 @@ from bvh.queries.batches import quick_calls
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.query_arguments import INFINITY, RayBatch, RayOptions
+from bvh.queries.targets import RayTarget
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.memory import Shelf
 from bvh.runtime.threads import Progress, share
@@ -114,7 +115,7 @@ class _Decider:
                 _add_inside_leaves(self.search, batch, crossings, OPTIONS, result)
             if near_count:
                 some = _chosen_rays(batch, near[:near_count])
-                result[near[:near_count]] |= _on_surface(self.search, some, OPTIONS)
+                result[near[:near_count]] |= on_surface(self.search, some, OPTIONS)
         _SHELF.give_back(memory)
 
 
@@ -187,7 +188,7 @@ def _corners(arrays: TreeArrays) -> list[float]:
     return corners
 
 
-def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:
+def on_surface(search: RayTarget, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:
     """Return which rays of a batch begin on a face with an area, (n,), by rays of t from 0 to 0."""
     # A ray in the plane of a face misses it. Of three directions that are not in one plane, at most
     # two are in the plane of the face.
@@ -198,7 +199,7 @@ def _on_surface(search: RaySearch, batch: RayBatch, options: RayOptions) -> NDAr
         origins = rays.origins if len(turns) == 1 else kernel_input(rays.origins.repeat(3, axis=0))
         short = Rays(origins, turned, AT_POINT, AT_POINT, rays.masks)
         hits = search.any_hits(RayBatch(short, (len(origins),)), options)
-        result |= np.reshape(hits, (n, -1)).any(axis=1)
+        result |= np.reshape(hits, (n, len(turns))).any(axis=1)
     return result
 
 
@@ -217,6 +218,6 @@ def inside_one(searched: Searched, point: Sequence[float], surface: bool = True)
     if crossings & 1 == 1 or not surface:
         return crossings & 1 == 1
     cast = searched.cast or searched.first_cast()
-    # Three directions, as in `_on_surface`; the argument 0 selects any-hit (see `cast_function`).
+    # Three directions, as in `on_surface`; the argument 0 selects any-hit (see `cast_function`).
     met = [cast(point, turned, 0.0, 0.0, 0) for turned in (way, (c, a, b), (b, c, a))]
     return None if None in met else True in met

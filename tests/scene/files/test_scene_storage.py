@@ -6,6 +6,7 @@ import os
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from bvh.io.file_formats import SCENE_MAGIC, TABLES
 from bvh.scene.leaves import MAX_DEPTH, MAX_LEAVES
 from tests.cases.saved_scenes import SceneParts, matrices, scene_of, told
 from tests.cases.saved_trees import signed_header, tree_of
-from tests.scene.files.test_storage_fuzz import RAW, field
+from tests.scene.files.test_storage_fuzz import field, spoil_files
 
 pytestmark = pytest.mark.unaudited
 Rng = np.random.Generator
@@ -307,34 +308,16 @@ def try_file(path: Path, mmap: bool) -> str:
 
 
 def run(total: int, mmap: bool, tmp_path: Path, rng: Rng) -> Counter[str]:
-    """Spoil and try files; return how often each thing became of them."""
-    results: Counter[str] = Counter()
+    """Spoil and try files of scenes; return how often each thing became of them."""
     files = [scene_bytes(tmp_path, rng) for _ in range(3)]
-    path = tmp_path / "bad.bvh"
     # Compiling is not loading.
     assert try_file(tmp_path / "good.bvh", mmap) == "sound"
-    tracemalloc.start()
-    try:
-        for i in range(total):
-            data = files[rng.integers(len(files))]
-            raw = bool(rng.random() < 0.3)
-            spoil = (RAW if raw else SIGNED)[rng.integers(len(RAW if raw else SIGNED))]
-            spoiled = bytes(spoil(rng, bytearray(data)))
-            path.unlink(missing_ok=True)
-            path.write_bytes(spoiled)
-            try:
-                result = try_file(path, mmap)
-            except BaseException:
-                print(f"file {i}, {spoil.__name__}, {len(data)} bytes")
-                raise
-            if spoiled == data:
-                assert result == "sound"
-            elif raw:
-                assert result == "refused", spoil.__name__
-            results[f"{spoil.__name__}: {result}"] += 1
-    finally:
-        tracemalloc.stop()
-    return results
+    tried = partial(try_file, mmap=mmap)
+
+    def picked() -> tuple[bytes, Callable[[Path], str]]:
+        return files[rng.integers(len(files))], tried
+
+    return spoil_files(total, picked, SIGNED, 0.3, tmp_path / "bad.bvh", rng)
 
 
 @pytest.mark.filterwarnings("error::bvh.BVHWarning")

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +181,7 @@ def ask(tree: BVH, rays: Rays) -> tuple[Any, Any]:
     return hits, found
 
 
-def try_file(path: Path, mmap: bool, rays: Rays) -> tuple[str, BVH | None]:
+def try_file(path: Path, mmap: bool, rays: Rays) -> str:
     """Load and ask a spoiled file; return what became of it."""
     size = path.stat().st_size
     tracemalloc.reset_peak()
@@ -193,48 +194,42 @@ def try_file(path: Path, mmap: bool, rays: Rays) -> tuple[str, BVH | None]:
         assert str(path) in str(error)
         flaw = error
     except bvh.BVHWarning:
-        return "other width", None
+        return "other width"
     taken = tracemalloc.get_traced_memory()[1] - before
     assert taken < 2 * size + OVERHEAD, (taken, size)
     if flaw is not None:
-        return "refused", None
+        return "refused"
     hits, found = ask(tree, rays)
     try:
         tree.validate()
     except ValueError:
-        return "fails the audit", tree
+        return "fails the audit"
     t, prim = brute.closest_hit(tree, *rays)
     assert np.array_equal(hits.t, t) and np.array_equal(hits.prim_id, prim)
     assert np.array_equal(found, prim >= 0)
-    return "sound", tree
+    return "sound"
 
 
-def run(total: int, mmap: bool, tmp_path: Path, rng: Rng) -> Counter[str]:
-    """Spoil and try files; return how often each thing became of them."""
+def spoil_files(
+    total: int, picked: Callable[[], tuple[bytes, Callable[[Path], str]]], signed: Sequence[Spoil],
+    raw_share: float, path: Path, rng: Rng,
+) -> Counter[str]:  # fmt: skip
+    """Spoil and try files; return how often each thing became of them.
+
+    ``picked()`` returns the bytes of a good file, and the function that tries one that is spoiled.
+    """
     results: Counter[str] = Counter()
-    files = []
-    for kind in KINDS:
-        for n in (1, 40):
-            tree = tree_of(kind, rng, n)
-            tree.save(tmp_path / "good.bvh")
-            rays = rays_at(tree, rng, 48)
-            # Compiling is not loading.
-            ask(bvh.load(tmp_path / "good.bvh"), rays)
-            brute.closest_hit(tree, *rays)
-            files.append(((tmp_path / "good.bvh").read_bytes(), rays))
-    path = tmp_path / "bad.bvh"
     tracemalloc.start()
     try:
         for i in range(total):
-            # Triangles have the most to spoil.
-            data, rays = files[1 if rng.random() < 0.5 else rng.integers(len(files))]
-            raw = bool(rng.random() < 0.4)
-            spoil = (RAW if raw else SIGNED)[rng.integers(len(RAW if raw else SIGNED))]
+            data, tried = picked()
+            raw = bool(rng.random() < raw_share)
+            spoil = (RAW if raw else signed)[rng.integers(len(RAW if raw else signed))]
             spoiled = bytes(spoil(rng, bytearray(data)))
             path.unlink(missing_ok=True)
             path.write_bytes(spoiled)
             try:
-                result, _ = try_file(path, mmap, rays)
+                result = tried(path)
             except BaseException:
                 print(f"file {i}, {spoil.__name__}, {len(data)} bytes")
                 raise
@@ -246,6 +241,27 @@ def run(total: int, mmap: bool, tmp_path: Path, rng: Rng) -> Counter[str]:
     finally:
         tracemalloc.stop()
     return results
+
+
+def run(total: int, mmap: bool, tmp_path: Path, rng: Rng) -> Counter[str]:
+    """Spoil and try files of trees; return how often each thing became of them."""
+    files = []
+    for kind in KINDS:
+        for n in (1, 40):
+            tree = tree_of(kind, rng, n)
+            tree.save(tmp_path / "good.bvh")
+            rays = rays_at(tree, rng, 48)
+            # Compiling is not loading.
+            ask(bvh.load(tmp_path / "good.bvh"), rays)
+            brute.closest_hit(tree, *rays)
+            files.append(((tmp_path / "good.bvh").read_bytes(), rays))
+
+    def picked() -> tuple[bytes, Callable[[Path], str]]:
+        # Triangles have the most to spoil.
+        data, rays = files[1 if rng.random() < 0.5 else rng.integers(len(files))]
+        return data, partial(try_file, mmap=mmap, rays=rays)
+
+    return spoil_files(total, picked, SIGNED, 0.4, tmp_path / "bad.bvh", rng)
 
 
 @pytest.mark.filterwarnings("error::bvh.BVHWarning")
