@@ -261,7 +261,6 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         >>> tree.to("cpu").closest_hit([0.25, 0.25, 1.0], [0.0, 0.0, -1.0]).t  # doctest: +SKIP
         1.0
         """
-        # Functions of `bvh.devices`, which needs Warp, are imported at this first use.
         there: DeviceBVH = enrolled("trees on devices")(self, device)
         return there
 
@@ -333,10 +332,7 @@ def _accept_all(ray_id, prim_id, t, u, v, data):
 
 @called_by_address
 def _plane_at_x_1(prim_id, origin, direction, t_min, t_max, data):
-    """Return (t, u, v) of a ray's hit on the plane x = 1; u and v are 0.
-
-    The arguments are those of all custom primitives; the caller checks that t is in the range.
-    """
+    """Return (t, u, v) of a ray's hit on the plane x = 1, where u and v are 0."""
     return (1.0 - origin[0]) / direction[0], 0.0, 0.0
 
 

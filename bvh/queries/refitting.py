@@ -105,7 +105,7 @@ class Refitting(TreeBase):
         )
         with state_guard.lock:
             origin, before = self._origin, self._arrays
-        # `_replace` copies the arrays without the data that queries have cached in their `vars`.
+        # `_replace` copies the arrays without the data that queries have cached.
         origin = origin or Origin(before._replace(), members_of(before), cost_of(before))
         with heard(progress) as report:
             arrays, bounds = refitted(origin.arrays, points, workers, origin.members, report)
@@ -126,10 +126,10 @@ class Refitting(TreeBase):
     def _points_of(
         self, vertices: ArrayLike, given: dict[str, ArrayLike | None]
     ) -> NDArray[np.float64]:
-        """Check the arguments of `refit`; return the array `points` of the moved primitives.
+        """Check the arguments of `refit`; return `points` of the moved primitives.
 
-        A row of `points` is a vertex of triangles, else all numbers of one primitive. `given` has
-        the optional arguments (upper, transforms, q, radii) by name; None if they were not given.
+        Rows are vertices of triangles, else all numbers of one primitive. `given` has the optional
+        arguments by name.
         """
         primitives = self._arrays.primitives
         if isinstance(primitives, Custom):

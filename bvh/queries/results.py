@@ -295,17 +295,15 @@ class Overlaps(Ragged):
         Examples
         --------
         >>> import bvh
-        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> tree.overlap_sphere([[0, 0, 0], [5, 5, 5]], 0.5).tolist()
+        >>> bvh.BVH.from_points([[0, 0, 0]]).overlap_sphere([[0, 0, 0], [5, 5, 5]], 0.5).tolist()
         [[0], []]
         """
         lists: Any = in_numpy(self.prim_id)
         if self.shape:
-            flat = np.empty(len(self), object)
-            flat[:] = [self[i].tolist() for i in range(len(self))]
-            lists = flat.reshape(self.shape)
-        nested: list[object] = lists.tolist()
-        return nested
+            lists = np.empty(len(self), object)
+            lists[:] = [self[i].tolist() for i in range(len(self))]
+            lists = lists.reshape(self.shape)
+        return lists.tolist()  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         text = number_of(self.prim_id.shape[0], "primitives")

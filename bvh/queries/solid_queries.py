@@ -139,12 +139,8 @@ class SolidQueries(MeshTrees, TreeQueries):
         Returns
         -------
         Penetrations
-            One entry for each transform; numbers for a single transform.
-
-        Raises
-        ------
-        ValueError
-            If a mesh has open edges.
+            One entry for each transform; numbers for a single transform. A mesh with open edges
+            is a ValueError.
 
         Notes
         -----
@@ -340,7 +336,6 @@ class SolidQueries(MeshTrees, TreeQueries):
         first, search = Surface.of(this), this._pair_search(query, tree)
 
         def find_pairs(matrix: NDArray[np.float64] | None) -> Pairs:
-            """Return the pairs of faces that meet if `matrix`, or None, moves the other solid."""
             itself, report, mask = False, None, None  # shared vertices are contacts
             return this._selected_pairs(search(matrix, itself, workers, report), mask, tree, mask)
 
@@ -377,7 +372,7 @@ def _shape_of(transform: ArrayLike | None) -> tuple[int, ...]:
 
 
 def must_bound_a_solid(query: str, name: str, tree: TreeQueries) -> None:
-    """Raise a ValueError unless the tree's mesh is closed; `name` and `query` are for the text."""
+    """Raise a ValueError unless the mesh of `tree`, called `name` in the text, is closed."""
     if tree.is_closed:
         return
     if tree.kind != "triangles":

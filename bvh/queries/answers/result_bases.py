@@ -24,8 +24,7 @@ def columns_of(result: Any) -> dict[str, Any]:
 def factory_of(kind: type[Result], *without: str) -> Callable[..., Result]:
     """Return a function fill(values, source=None) that makes a result of the class `kind`.
 
-    `values` are the fields of the class in their order, without the fields named in `without`,
-    which are None. Hits compute their positions from `source` (see `locations`).
+    `values` are its fields in order, but those named in `without`, which are None.
     """
     # Generated code is as fast as one assignment for each field; the `__init__` of a frozen class
     # takes longer than a ray.
@@ -57,10 +56,9 @@ def selected(array: Any, index: Any, axes: int = 0) -> Any:
 
 
 def truth_of(result: object, truth: Any, axes: int, instead: str) -> bool:
-    """Return the truth value of a result: `truth` as a bool for a single query.
+    """Return `truth` as a bool for a single query; for a batch of some `axes`, raise a ValueError.
 
-    For a batch, whose leading shape has more than 0 `axes`, raise a ValueError, as numpy does, that
-    recommends the expression `instead`.
+    The text recommends the expression `instead`.
     """
     if axes:
         kind = type(result).__name__
@@ -112,7 +110,7 @@ class Table(Record):
 
     def _columns(self) -> dict[str, Any]:
         """Return the fields of an entry by name, in the order of the table."""
-        raise NotImplementedError
+        return columns_of(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return a new structured array with a field for each column.
@@ -196,15 +194,12 @@ class PerQuery(Table):
         return f"{type(self).__name__}({inner})"
 
     def _owners_text(self, mask: NDArray[np.bool_]) -> str:
-        """Return the number of instances hit by entries in `mask`, as text; empty here."""
+        """Return the number of instances in `mask` as text, for hits of a scene."""
         return ""
 
     def _costs_text(self) -> str:
         """Return the average cost of a ray, as text; empty here."""
         return ""
-
-    def _columns(self) -> dict[str, Any]:
-        return columns_of(self)
 
 
 class Ragged(Record):

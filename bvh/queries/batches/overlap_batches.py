@@ -99,7 +99,6 @@ def search_of(
     primitives = arrays.primitives
 
     def corners(prim: int) -> Any:
-        """Return the corners of a triangle or box; of a round shape the result of `axis_of`."""
         if isinstance(primitives, Triangles):
             return primitives.points[primitives.faces[prim]].tolist()
         if isinstance(primitives, HOLLOW):
@@ -112,8 +111,7 @@ def search_of(
 def axis_of(row: NDArray[np.float64]) -> Any:
     """Return both ends of the axis of a round shape, (3,) each, and its radius, (1,), as lists.
 
-    `row` has the six numbers of the shape's box, then the centre of a sphere, which is both ends,
-    or the two ends of a capsule's axis, then the radius.
+    Its `row` has six numbers of a box, one end or two of the axis, and the radius.
     """
     return [row[6:9].tolist(), row[-4:-1].tolist(), row[-1:].tolist()]
 
@@ -123,15 +121,12 @@ def find_overlaps(
 ) -> tuple[NDArray[np.int64], Codes]:
     """Return (offsets, codes): region i overlaps ``codes[offsets[i] : offsets[i + 1]]``.
 
-    `regions` are `count` regions in arrays as kernels take them. Codes are ids, in a scene with the
-    leaf in the high half; they ascend for each region.
+    Codes are ids, in a scene with the leaf in the high half; they ascend for each region.
     """
     # Of each chunk, by its first region: the number of results of each region, and their codes.
     parts: dict[int, tuple[NDArray[np.int64], Codes]] = {}
 
     def work(begin: int, end: int) -> None:
-        """Add the results of regions begin..end-1 to `parts`."""
-
         def keys_of(queries: NDArray[np.int64], codes: Codes) -> Keys:
             """Return a key of 64 bits for each pair, which sorts by query, leaf and primitive."""
             # In a scene, the leaf is moved from bit 32 down to PRIM_BITS, to leave room above.
@@ -160,8 +155,7 @@ def _find_keys(
 ) -> Keys:  # fmt: skip
     """Return the keys of the primitives that regions begin..end-1 overlap, ascending, each once.
 
-    `keys_of(queries, codes)` returns a key for each pair of a region's number and a primitive's
-    code.
+    `keys_of(queries, codes)` returns a key for each pair of a region and a primitive.
     """
     if len(search.arrays.nodes.data) == 0:
         return NO_KEYS
@@ -191,8 +185,7 @@ def _decided(
 ) -> tuple[NDArray[np.int64], Codes]:
     """Return the regions and codes, (m,) each, of overlapping pairs among the `count` pairs found.
 
-    Pairs that the kernel has left undecided are decided here; instead of the code they have its
-    complement, which is negative.
+    Pairs that the kernel has left undecided, with the complement of a code, are decided here.
     """
     queries, codes = found.query[:count], found.prim[:count]
     undecided = (codes < 0).nonzero()[0]
@@ -210,8 +203,8 @@ def _decided(
 def _overlaps(corners: Any, regions: Regions, query: int) -> bool:
     """Return whether region number `query` overlaps a primitive, in rational numbers.
 
-    `corners` are 3 of a triangle, 2 of a box; of a round shape both ends of its axis and [radius].
-    Kernels leave no box region undecided for triangles and boxes, so these do not come here.
+    `corners` are those of `RegionSearch`. Kernels leave no box region undecided for triangles and
+    boxes.
     """
     is_round, is_box = len(corners[-1]) == 1, len(corners) == 2
     if isinstance(regions, SphereRegions):
@@ -235,8 +228,7 @@ def _sides(boxes: BoxRegions, query: int) -> list[list[float]]:
     """Return the planes (nx, ny, nz, offset) of box number `query`; their normals point inward."""
     normals = np.vstack([np.eye(3), -np.eye(3)])
     offsets = np.concatenate([-boxes.lower[query], boxes.upper[query]])
-    planes: list[list[float]] = np.column_stack([normals, offsets]).tolist()
-    return planes
+    return np.column_stack([normals, offsets]).tolist()  # type: ignore[no-any-return]
 
 
 def ascending(keys: Keys) -> Keys:
@@ -283,7 +275,6 @@ def find_pairs(
     cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
-        """Find the pairs of faces in the pairs of subtrees begin..end-1."""
         with shelf.scratch() as search:
             meeting_pairs.begin_with(search, tasks[begin:end])
             found = pairs_that_meet(pair, search, cancel)
@@ -297,10 +288,7 @@ def find_pairs(
 
 
 def split_pair(pair: TreePair, count: int) -> NDArray[np.int64]:
-    """Return some `count` pairs of subtrees that make up a pair of trees, for threads to share.
-
-    The shape is (m, ENTRY): each row is the entry of a pair on the stack of a search.
-    """
+    """Return some `count` pairs of subtrees, rows (m, ENTRY), that make up a pair of trees."""
     search = meeting_pairs.new_pair_search(count)
     # The entry of the pair of roots is all zeros.
     meeting_pairs.begin_with(search, np.zeros((1, ENTRY), np.int64))

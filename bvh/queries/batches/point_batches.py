@@ -158,7 +158,6 @@ class ShapeSearch(NearestSearch):
         marks, rows, target = found.view(np.uint8), kernel_input(points), self.target
 
         def work(begin: int, end: int) -> None:
-            """Mark those of the points begin..end-1 that are in a shape."""
             with _shelf_of(target).scratch() as scratch:
                 mark_around(target, rows, scratch, begin, end, surface, marks)
 
@@ -198,12 +197,10 @@ def _fill(
 ) -> Nearest:  # fmt: skip
     """Fill and return `found`: threads call a kernel, such as `closest_points`, on chunks.
 
-    `target` is searched for the points of `batch`. `extra` are the arguments of the kernel between
-    the range of a chunk and `found`.
+    `extra` are the arguments of the kernel between the range of a chunk and `found`.
     """
 
     def work(begin: int, end: int) -> None:
-        """Call the kernel for the points begin..end-1."""
         with _shelf_of(target).scratch() as scratch:
             kernel(target, batch.points, batch.limits, scratch, begin, end, *extra, found)
 

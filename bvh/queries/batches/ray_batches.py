@@ -51,8 +51,8 @@ Goal = ClosestGoal | FirstGoal | CountGoal
 def source_of(arrays: Any, owner: Any, rays: Any, shape: tuple[int, ...] | None = None) -> Source:
     """Return the source from which hits compute positions: (searched, moves, copies of rays).
 
-    Positions on triangles need no rays: then these are None. `owner` is the view of a scene, which
-    counts its moves; `shape` is the leading shape of the rays, None for flat ones.
+    Rays are None if positions need none, as on triangles. `owner` is the view of a scene; `shape`
+    is the leading shape of the rays, None for flat ones.
     """
     primitives = arrays.primitives
     if type(primitives) is Instanced:
@@ -152,7 +152,7 @@ class RaySearch(NamedTuple):
     def signed_hits(self, batch: RayBatch, options: RayOptions) -> NDArray[np.int64]:
         """Return the signed number of crossings of each ray: +1 at a back side, -1 at a front."""
         arrays, batch, _ = self.chosen(batch, options)
-        # A split tree has primitives in several leaves: hits are listed, so that each counts once.
+        # In a split tree hits are listed, so that primitives in several leaves count once.
         split, parts = self.split, Parts()
         gatherer = Gatherer(arrays, options, True, None, listed=split, kept=split, sided=True)
         counts = gather_batch(gatherer, batch, options, parts)
@@ -167,8 +167,7 @@ class RaySearch(NamedTuple):
     ) -> tuple[TreeArrays, RayBatch, Any]:
         """Return the arrays to search, the rays, and the merged tree of a scene or None.
 
-        A merged tree is used only if `mergeable`, for rays without masks and a filter. Masks of
-        rays are removed if faces have no bits.
+        A merged tree is used only if `mergeable`, for rays without masks and a filter.
         """
         arrays = self.arrays
         if batch.masked:
@@ -234,13 +233,11 @@ def trace_many(row: object, batch: RayBatch, n: int, goal: Goal, out: object, th
 def _tracer(row: object, rays: Rays, goal: Callable[[], Goal], out: object) -> Work:
     """Return a function work(order, begin, end), which traces blocks of an order on any thread.
 
-    `row` is the row of the tree; `goal()` makes the goal of a call; hits are written to `out`.
+    `goal()` makes the goal of a call.
     """
-    # Which ways of tracing have been faster so far (see `trials`).
     measured = UNMEASURED.copy()
 
     def work(order: Order, begin: int, end: int) -> None:
-        """Trace the blocks begin..end-1, then chunks that the kernel claims from the order."""
         trace_blocks(measured, row, rays, order, goal(), begin, end, out)
 
     return work
@@ -273,7 +270,7 @@ def trace_few(row: object, rays: Rays, n: int, goal: Goal, out: object) -> None:
 def _order(batch: RayBatch, n: int, sort: int) -> Order:
     """Return the order in which n rays are traced: in tiles if they are the rays of an image.
 
-    `sort` is a number of SORTS: whether rays are sorted always, never, or after a trial.
+    `sort` is a number of SORTS.
     """
     directions = batch.rays.directions
     # The length of a row, from the shape of the batch, or from the directions of a flat one.

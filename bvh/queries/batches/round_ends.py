@@ -64,8 +64,8 @@ class RoundSearch(RaySearch):
     def _with_ends(self, hits: Any, batch: RayBatch, limit: int | None) -> AllHits:
         """Return `hits` with the far ends added: hits where rays leave a shape that they enter.
 
-        Far ends beyond the range of a ray are left out. Only the `limit` closest hits of each ray
-        remain; all of them if that is None.
+        Far ends beyond the range of a ray are left out; a `limit` leaves that many hits of each
+        ray, the closest.
         """
         ray_of = np.repeat(np.arange(batch.size), np.diff(hits.offsets))
         codes, enters = hits.prim_id, hits.front

@@ -55,7 +55,6 @@ def visible_lines(search: RaySearch, ends: Ends, options: RayOptions) -> NDArray
     result = np.zeros(n, np.bool_) if arrays.nodes.data.size == 0 else np.empty(n, np.bool_)
 
     def work(begin: int, end: int) -> None:
-        """Decide the lines begin..end-1."""
         memory, size, seen = _SHELF.take(), end - begin, result[begin:end]
         columns: Any = (column[:size] for column in memory)
         lines = Lines(*columns)

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from bvh.queries.batches import quick_calls
 from bvh.queries.query_arguments import (
     Filter,
-    answer_rays,
+    RayOptions,
+    check_options,
     edge_rule,
     is_foreign,
     plain_ray,
@@ -20,9 +21,10 @@ from bvh.queries.query_arguments import (
 from bvh.queries.results import AllHits, Hits
 from bvh.queries.targets import RayTarget
 from bvh.queries.verbs import RAY_ARRAYS, Merge, verb
-from bvh.runtime.arguments import CountResult, Cull, EdgeRule, TruthResult, flag, whole_number
+from bvh.runtime import arguments
+from bvh.runtime.arguments import CountResult, Cull, EdgeRule, TruthResult, flag
 from bvh.runtime.foreign_arrays import foreign_answer
-from bvh.runtime.progress_bars import ProgressLike
+from bvh.runtime.progress_bars import ProgressLike, heard
 
 HitOfOne = TypeVar("HitOfOne", covariant=True)
 
@@ -36,8 +38,8 @@ class Cast(Protocol[HitOfOne]):
     ) -> HitOfOne:  # fmt: skip
         """Cast a ray from (ox, oy, oz) along (dx, dy, dz) at the tree or scene.
 
-        Return (t, prim_id, u, v, front), in a scene also leaf; (inf, -1, nan, nan, False) and a
-        leaf of -1 for a miss.
+        Return (t, prim_id, u, v, front), in a scene also leaf; of a miss (inf, -1, nan, nan, False,
+        -1).
         """
 
 
@@ -72,11 +74,30 @@ class RayQueries:
     _quick: Any = None
 
     def _rays_without(self, exclude: int | str | ArrayLike) -> RayTarget:
-        """Return the target of rays that ignore the instances `exclude`, ids or names.
-
-        Only scenes have such a target: here a ValueError is raised.
-        """
+        """Return the target of rays that ignore the instances `exclude`; here, without any, raise."""
         raise ValueError(f"exclude must be None where there are no instances, got {exclude!r}")
+
+    def _search_rays(
+        self, query: Callable[..., Any], search: str, given: dict[str, Any], *more: object
+    ) -> Any:
+        """Return the answer of a `query`, from `search`, the name of a method of the target.
+
+        `given` has the query's arguments by name, which are checked here; `more` are those of the
+        target's method that follow rays and options.
+        """
+        rays = [given[name] for name in RAY_ARRAYS]
+        if is_foreign(*rays):
+            return foreign_answer(query, given)
+        exclude, accept, threads = given["exclude"], given["filter"], given["threads"]
+        target: Any = self._ray_target() if exclude is None else self._rays_without(exclude)
+        batch = ray_batch(*rays, validate=given["validate_rays"], threads=threads)
+        sort, data = given.get("sort"), given["data"]
+        check_options(sort, validate=False, filter=accept, data=data)
+        call = None if accept is None else target.filter_call(accept, data)
+        side, workers = target.side_to_cull(given["cull"]), arguments.thread_count(threads)
+        with heard(given["progress"]) as report:
+            options = RayOptions(side, call, workers, report, sort)
+            return getattr(target, search)(batch, options, *more)
 
     @verb(RAY_ARRAYS, Hits, Merge.LEAST)
     def closest_hit(
@@ -156,7 +177,6 @@ class RayQueries:
         >>> hit.t, hit.instance_id, hit.leaf, hit.prim_id
         (5.0, 1, 1, 0)
         """
-        # A chain `mask is exclude is ... is None` would take longer.
         if (
             mask is None and exclude is None and cull is None and progress is None
             and sort is None and filter is None and data is None
@@ -166,8 +186,7 @@ class RayQueries:
             searched = self._quick
             if searched is not None:
                 # `cast` is None before the first single ray, for which `quick_calls` compiles it.
-                cast = searched.cast
-                hits: Hits | None = None
+                cast, hits = searched.cast, None
                 if cast is not None and threads is None:
                     hits = cast(origins, directions, t_min, t_max)
                 if hits is None:
@@ -178,14 +197,7 @@ class RayQueries:
                     return hits
         if flag("counters", counters) and filter is not None:
             raise ValueError("counters must be False where there is a filter, got True")
-        if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(self.closest_hit, locals())
-        target = self._ray_target() if exclude is None else self._rays_without(exclude)
-        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
-        return answer_rays(
-            target.closest_hits, target, batch, cull, threads, progress, sort, filter, data,
-            counters,
-        )  # fmt: skip
+        return self._search_rays(self.closest_hit, "closest_hits", locals(), counters)  # type: ignore[no-any-return]
 
     @verb(RAY_ARRAYS, np.bool_, Merge.ANY)
     def any_hit(
@@ -236,13 +248,7 @@ class RayQueries:
                     )
                 if blocked is not None:
                     return blocked
-        if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(self.any_hit, locals())
-        target = self._ray_target() if exclude is None else self._rays_without(exclude)
-        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
-        return answer_rays(
-            target.any_hits, target, batch, cull, threads, progress, sort, filter, data
-        )
+        return self._search_rays(self.any_hit, "any_hits", locals())
 
     @verb(RAY_ARRAYS, AllHits, Merge.LISTS)
     def all_hits(
@@ -296,14 +302,8 @@ class RayQueries:
             hits = quick_calls.all_hits(searched, origins, directions, t_min, t_max, once)
             if hits is not None:
                 return hits
-        if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(self.all_hits, locals())
-        limit = None if max_hits is None else whole_number("max_hits", max_hits)
-        target = self._ray_target() if exclude is None else self._rays_without(exclude)
-        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
-        return answer_rays(
-            target.all_hits, target, batch, cull, threads, progress, None, filter, data, once, limit
-        )
+        limit = None if max_hits is None else arguments.whole_number("max_hits", max_hits)
+        return self._search_rays(self.all_hits, "all_hits", locals(), once, limit)  # type: ignore[no-any-return]
 
     @verb(RAY_ARRAYS, np.int64, Merge.SUM)
     def count_hits(
@@ -344,13 +344,7 @@ class RayQueries:
             one = quick_calls.count_hits(searched, ray, t_min, t_max, once)
             if one is not None:
                 return one
-        if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(self.count_hits, locals())
-        target = self._ray_target() if exclude is None else self._rays_without(exclude)
-        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
-        return answer_rays(
-            target.count_hits, target, batch, cull, threads, progress, None, filter, data, once
-        )
+        return self._search_rays(self.count_hits, "count_hits", locals(), once)
 
 
 class CasterQueries(RayQueries, Generic[HitOfOne]):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from math import inf, sqrt
+from math import inf, prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.batches.ray_batches import RaySearch, is_image
+from bvh.queries.batches.ray_batches import is_image
 from bvh.queries.batches.sight_batches import Ends, new_lines, visible_lines
 from bvh.queries.query_arguments import (
     ROWS_AT_ONCE,
@@ -25,15 +24,8 @@ from bvh.queries.query_arguments import (
 )
 from bvh.queries.targets import ray_target
 from bvh.queries.verbs import verb
-from bvh.runtime.arguments import (
-    Cull,
-    TruthResult,
-    common_shape,
-    kernel_input,
-    lengths,
-    points,
-    thread_count,
-)
+from bvh.runtime import arguments
+from bvh.runtime.arguments import Cull, TruthResult, kernel_input, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.threads import share
@@ -129,7 +121,7 @@ def checked_margin(margin: float) -> float:
     """Return the margin of lines of sight as a float; raise unless it is finite and at least 0."""
     if type(margin) is float and 0.0 <= margin < inf:
         return margin
-    relative_margin = lengths("margin", margin, finite=True)
+    relative_margin = arguments.lengths("margin", margin, finite=True)
     if relative_margin.ndim:
         raise ValueError(f"margin must be a finite number of at least 0, got {margin!r}")
     return float(relative_margin)
@@ -143,19 +135,19 @@ def _ends(
     if plain is not None:
         p_rows, q_rows = kernel_input(plain.rays.origins), kernel_input(plain.rays.directions)
         return Ends(p_rows, q_rows, plain.size, checked_margin(margin)), plain.shape
-    start, end, workers = points("p", p), points("q", q), thread_count(threads)
-    shape = common_shape(p=start.shape[:-1], q=end.shape[:-1])
+    start, end = arguments.points("p", p), arguments.points("q", q)
+    workers = thread_count(threads)
+    shape = arguments.common_shape(p=start.shape[:-1], q=end.shape[:-1])
     relative_margin = checked_margin(margin)
     p_rows, q_rows = (real_rows(rows, shape, workers, 3) for rows in (start, end))
-    return Ends(p_rows, q_rows, math.prod(shape), relative_margin), shape
+    return Ends(p_rows, q_rows, prod(shape), relative_margin), shape
 
 
 def _visible_batch(
     target: Any, ends: Ends, shape: tuple[int, ...], cull: Cull | None, threads: int | None
 ) -> NDArray[np.bool_] | None:
-    """Return which lines nothing blocks; None where rays must answer: of images, and of parts."""
-    image = len(shape) > 1 and is_image(shape[-1], ends.size)
-    if not isinstance(target, RaySearch) or shape == () or image:
+    """Return which lines nothing blocks, (...); None for those of an image, which rays must answer."""
+    if len(shape) == 0 or (len(shape) > 1 and is_image(shape[-1], ends.size)):
         return None
     options = RayOptions(target.side_to_cull(cull), threads=thread_count(threads))
     return visible_lines(target, ends, options).reshape(shape)
@@ -166,21 +158,17 @@ def _segments(
 ) -> tuple[tuple[ArrayLike, ...], NDArray[np.bool_]]:
     """Return (origins, directions, t_min, t_max) of rays from p to q, and which are finite, (...).
 
-    t is 0 at p and 1 at q. Ranges leave out a part at both ends, whose length is `margin` times the
-    largest coordinate of p and q.
+    t is 0 at p and 1 at q; ranges leave out the margin at both ends.
     """
     n, p = ends.size, ends.p
     lines = new_lines(n)
 
     def work(first: int, last: int) -> None:
-        """Compute the rays first..last-1."""
         write_lines(p, ends.q, ends.margin, first, last, lines)
 
     share(n, ROWS_AT_ONCE, work, thread_count(threads), None, FEWEST_LINES)
     along, low, high, finite = lines
     start = p.reshape(*shape, 3) if len(p) == n else p[0]
-    if shape == ():
-        return (start, along[0], float(low[0]), float(high[0])), finite.view(np.bool_)[0]
     rays = along.reshape(*shape, 3), low.reshape(shape), high.reshape(shape)
     return (start, *rays), finite.view(np.bool_).reshape(shape)
 
@@ -188,8 +176,7 @@ def _segments(
 def _visible_pair(target: Any, p: Any, q: Any, margin: Any) -> bool | None:
     """Return whether nothing is between two points; None where a batch must answer.
 
-    `target` is the tree or scene. The range of t, without the `margin` at both ends, is computed as
-    in `_segments`, so that answers are the same.
+    The range of t is computed as in `_segments`, so that answers are the same.
     """
     start, end = plain_point(p), plain_point(q)
     if start is None or end is None or type(margin) is not float or not 0.0 <= margin < inf:
