@@ -85,12 +85,13 @@ class RayQueries:
         `given` has the query's arguments by name, which are checked here; `more` are those of the
         target's method that follow rays and options.
         """
-        rays = [given[name] for name in RAY_ARRAYS]
+        origins, directions, t_min, t_max, mask = rays = [given[name] for name in RAY_ARRAYS]
         if is_foreign(*rays):
             return foreign_answer(query, given)
         exclude, accept, threads = given["exclude"], given["filter"], given["threads"]
         target: Any = self._ray_target() if exclude is None else self._rays_without(exclude)
-        batch = ray_batch(*rays, validate=given["validate_rays"], threads=threads)
+        validate = given["validate_rays"]
+        batch = ray_batch(origins, directions, t_min, t_max, mask, validate, threads)
         sort, data = given.get("sort"), given["data"]
         check_options(sort, validate=False, filter=accept, data=data)
         call = None if accept is None else target.filter_call(accept, data)
