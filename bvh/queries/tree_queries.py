@@ -326,7 +326,7 @@ class TreeQueries(
         return "bvh.BVH", cached(self._arrays, "_token", self._checksum)
 
     def _checksum(self, arrays: TreeArrays) -> str:
-        """Return a checksum, in hexadecimal, of primitives, groups and quality; random if custom."""
+        """Return a checksum, in hexadecimal, of primitives, groups, quality; random if custom."""
         columns = [a for a in arrays.primitives if isinstance(a, np.ndarray)]
         columns += [] if self._groups is None else [self._groups]
         # Checksums of 32 bits, as in files, would often be equal for two of 65 000 trees.

@@ -35,7 +35,7 @@ NODES_A_QUERY = 16
 
 
 class OneDistance:
-    """Memory of a thread for a single query, with tables of its addresses as the kernel takes them."""
+    """Memory of a thread for a single query, with tables of its addresses for the kernel."""
 
     def __init__(self) -> None:
         self.memory, self.search = layout.new_search_memory()

@@ -90,7 +90,7 @@ class Searched:
                 return cast
 
     def for_rays(self, one: scratch.OneRay) -> PreparedKernel:
-        """Return the kernel `gather_hits` with the row of the tree; `one` has its other arguments."""
+        """Return the kernel `gather_hits` with its first argument stored; `one` has the others."""
         prepared, arrays = self._rays, self.arrays
         # It may be for arrays that have been replaced since. Two threads may both make it.
         if prepared is None or prepared.owner is not arrays:
@@ -118,7 +118,7 @@ class Searched:
         return TreeTarget(arrays.row, -1) if self.kind is Triangles else None
 
     def for_batch(self, rays: int, threads: int | None) -> tuple[TreeArrays, Any]:
-        """Return the arrays to search, and None; in a scene also the merged tree, for many `rays`."""
+        """Return the arrays to search, and None; in a scene also a merged tree, if `rays` are many."""
         return self.arrays, None
 
 
@@ -252,7 +252,7 @@ def all_hits(
 def count_hits(
     searched: Searched, ray: tuple[float, ...] | None, t_min: Any, t_max: Any, once: bool
 ) -> int | None:
-    """Return how many hits a ray (ox, oy, oz, dx, dy, dz), or None, has; if `once`, one a crossing."""
+    """Return how many hits a ray (ox, oy, oz, dx, dy, dz) has, or None; if `once`, one a crossing."""
     # In a split tree hits are listed, so that a primitive in several leaves counts once.
     mode = (scratch.LISTED if searched.split else scratch.COUNTED) + once
     gathered = _gathered(searched, ray, t_min, t_max, mode)
@@ -291,7 +291,7 @@ def _gathered(
 def closest_point(
     searched: Searched, point: Sequence[float], limit: float, count: int | None
 ) -> Any:
-    """Return the closest point within the distance `limit`, or those in the `count` nearest faces."""
+    """Return the closest point within the distance `limit`, or those in the `count` next faces."""
     if count is not None:
         return _nearest(searched, point, limit, count)
     one = _measured(searched, point, limit, True)

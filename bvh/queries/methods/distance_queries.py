@@ -132,7 +132,7 @@ class DistanceQueries(TreeBase):
             raise TypeError(f"other must be a BVH, a Scene or a mesh: {error}") from None
 
     def _two_snapshots(self, query: str, other: Any) -> tuple[Self, Self]:
-        """Return snapshots of this tree and of `other`, a tree or mesh; one, if both are one tree."""
+        """Return snapshots of this tree and of `other`, a tree or mesh; one, if it is this tree."""
         tree: Any = self._other_tree(query, self._tree_of(other))
         now = self._snapshot()
         return now, now if tree is self else tree._snapshot()
@@ -163,7 +163,7 @@ def has_shapes(query: str, tree: TreeBase, other: object) -> bool:
 def hint_pairs(
     hint: Clearances | ArrayLike | None, arrays: TreeArrays, others: TreeArrays
 ) -> NDArray[np.int64]:
-    """Return the argument `hint` as checked codes ``first << 32 | second`` of pairs; -1 for none."""
+    """Return the argument `hint` as checked codes ``first << 32 | second``; -1 for no pair."""
     if hint is None:
         return np.full((), -1, np.int64)
     pairs = integers("hint", hint.prim_id if isinstance(hint, Clearances) else hint)

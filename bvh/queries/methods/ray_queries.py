@@ -74,7 +74,7 @@ class RayQueries:
     _quick: Any = None
 
     def _rays_without(self, exclude: int | str | ArrayLike) -> RayTarget:
-        """Return the target of rays that ignore the instances `exclude`; here, without any, raise."""
+        """Return the target of rays that ignore instances; here, where there are none, raise."""
         raise ValueError(f"exclude must be None where there are no instances, got {exclude!r}")
 
     def _search_rays(

@@ -146,7 +146,7 @@ def _ends(
 def _visible_batch(
     target: Any, ends: Ends, shape: tuple[int, ...], cull: Cull | None, threads: int | None
 ) -> NDArray[np.bool_] | None:
-    """Return which lines nothing blocks, (...); None for those of an image, which rays must answer."""
+    """Return which lines nothing blocks, (...); None for an image, whose rays must answer."""
     if len(shape) == 0 or (len(shape) > 1 and is_image(shape[-1], ends.size)):
         return None
     options = RayOptions(target.side_to_cull(cull), threads=thread_count(threads))
