@@ -118,7 +118,7 @@ class Searched:
         return TreeTarget(arrays.row, -1) if self.kind is Triangles else None
 
     def for_batch(self, rays: int, threads: int | None) -> tuple[TreeArrays, Any]:
-        """Return the arrays to search, and None; in a scene also a merged tree, if `rays` are many."""
+        """Return the arrays to search, and None; a scene may return a merged tree with its arrays."""
         return self.arrays, None
 
 
@@ -252,7 +252,7 @@ def all_hits(
 def count_hits(
     searched: Searched, ray: tuple[float, ...] | None, t_min: Any, t_max: Any, once: bool
 ) -> int | None:
-    """Return how many hits a ray (ox, oy, oz, dx, dy, dz) has, or None; if `once`, one a crossing."""
+    """Return how many hits a ray (ox, oy, oz, dx, dy, dz) has; if `once`, one for each crossing."""
     # In a split tree hits are listed, so that a primitive in several leaves counts once.
     mode = (scratch.LISTED if searched.split else scratch.COUNTED) + once
     gathered = _gathered(searched, ray, t_min, t_max, mode)
