@@ -57,7 +57,7 @@ __dir__ = __all__.copy
 # single shapes, trees, overlaps. One process compiles a family in half the time of several; a
 # process that has finished its own takes modules from the end of another family.
 FAMILIES = (
-    ("bvh.queries.hierarchy", "bvh.scene.scene", "bvh.queries.refitting", "bvh.kernels"),
+    ("bvh.queries.hierarchy", "bvh.scene.scene", "bvh.kernels"),
     ("bvh.geometry.transforms", "bvh.geometry.triangles", "bvh.geometry.boxes",
      "bvh.geometry.obbs", "bvh.geometry.planes", "bvh.geometry.spheres", "bvh.io.polygons",
      "bvh.picking.outlines", "bvh.scene.leaves", "bvh.surfaces.overlap_terms",

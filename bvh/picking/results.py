@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -58,28 +58,18 @@ def _hit_item(k: int, kind: Callable[[Any], T]) -> T:
     return property(lambda pick: kind(pick._hit[k]))  # type: ignore[return-value]
 
 
-def _once(find: Callable[[Pick], T]) -> T:
-    """Return a property of `Pick` that `find` computes at first access; arrays are read-only."""
-    name = find.__name__
+def _read_only(array: Floats) -> Floats:
+    """Return an array after setting it read-only."""
+    array.flags.writeable = False
+    return array
 
-    @functools.wraps(find)
-    def get(pick: Pick) -> T:
-        """Return the attribute of a pick, from its cache after the first access."""
-        cache = pick._cache
-        if cache is None:
-            cache = pick._cache = {}
-        if name not in cache:
-            cache[name] = find(pick)
-            if isinstance(cache[name], np.ndarray):
-                cache[name].flags.writeable = False
-        value: T = cache[name]
-        return value
 
-    return property(get)  # type: ignore[return-value]
+class _Caching:
+    """Base of `Pick`: instances have a `__dict__`, beside slots, for cached properties alone."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Pick:
+class Pick(_Caching):
     """Result of picking under a cursor: the hit, and more about it on demand.
 
     All but the first six attributes are computed when first accessed. The pick keeps its instance
@@ -124,7 +114,6 @@ class Pick:
     # For picks near the cursor: its distance in pixels, and the position.
     _distance: float = 0.0
     _point: Floats | None = None
-    _cache: dict[str, Any] | None = field(default=None, init=False)
 
     t = _hit_item(0, float)
     prim_id = _hit_item(1, int)
@@ -159,45 +148,41 @@ class Pick:
         """The face of the original mesh, which may be a quad or polygon (see `BVH.face_of`)."""
         return int(self._placed.tree.face_of(self.prim_id))
 
-    @_once
+    @cached_property
     def position(self) -> Floats:
         """Position in the world, shape (3,)."""
         if self._point is not None:
-            return self._point
-        world = self._world
-        if world is not None:
-            return positions_on(world, self.u, self.v)
+            return _read_only(self._point)
+        if self._world is not None:
+            return _read_only(positions_on(self._world, self.u, self.v))
         ray = np.array(self._ray)
-        return np.asarray(ray[:3] + self.t * ray[3:])
+        return _read_only(ray[:3] + self.t * ray[3:])
 
-    @_once
+    @cached_property
     def local_position(self) -> Floats:
         """Position in the coordinates of the leaf's tree, shape (3,)."""
         local = self._local
         if local is not None:
-            return positions_on(local, self.u, self.v)
+            return _read_only(positions_on(local, self.u, self.v))
         # The map from the world to the tree, (3, 4): `inverses` returns (maps, their status).
         rows = inverses(np.ascontiguousarray(self._placed.transform[None, :3]))[0][0]
-        return np.asarray(rows[:, :3] @ self.position + rows[:, 3])
+        return _read_only(rows[:, :3] @ self.position + rows[:, 3])
 
-    @_once
+    @cached_property
     def normal(self) -> Floats:
         """Unit normal in the world: by a face's winding, outward of a shape; NaN without area."""
         if self._world is not None:
-            return normals_of(self._world)
+            return _read_only(normals_of(self._world))
         shapes, matrix = self._placed.tree.arrays.primitives, self._placed.transform[:3]
-        return np.asarray(shape_normals(shapes, [self.prim_id], self.position[None], matrix)[0])
+        return _read_only(shape_normals(shapes, [self.prim_id], self.position[None], matrix)[0])
 
     @property
     def smooth_normal(self) -> Floats | None:
-        """Interpolated vertex normal of the mesh as a unit vector in the world; None without any.
-
-        Normals are transformed by the inverse transpose.
-        """
+        """Interpolated vertex normal of the mesh, a unit vector in the world; None without any."""
         normal = self._blend("vertex_normals")
         if normal is None:
             return None
-        # A row times a matrix is the transpose of the matrix times a column.
+        # Normals are transformed by the inverse transpose.
         return unit(normal @ np.linalg.inv(self._placed.transform[:3, :3]))
 
     @property
@@ -207,18 +192,12 @@ class Pick:
 
     @property
     def vertex(self) -> NearVertex | None:
-        """The corner of the face nearest to the cursor in the picture.
-
-        None for other shapes, and if no corner is between near and far.
-        """
+        """The corner nearest to the cursor of a face, of those between near and far; or None."""
         return self._snap[0]
 
     @property
     def edge(self) -> NearEdge | None:
-        """The edge of the face nearest to the cursor in the picture.
-
-        None for other shapes, and if no edge is between near and far.
-        """
+        """The edge nearest to the cursor of a face, of those between near and far; or None."""
         return self._snap[1]
 
     def resolve(self) -> Pick:
@@ -263,7 +242,7 @@ class Pick:
         owner = f"instance_id={self.instance_id}, name={self.name!r}, " if self.leaf >= 0 else ""
         return f"Pick({owner}prim_id={self.prim_id}, t={self.t:.6g}, position=[{position}])"
 
-    @_once
+    @cached_property
     def _placed(self) -> PlacedTree:
         """The leaf that was picked, as it is now; a tree alone as a leaf."""
         leaves, source = self._leaves, self._source
@@ -288,30 +267,27 @@ class Pick:
         triangles = self._triangles
         return None if triangles is None else triangles.points[triangles.faces[self.prim_id]]
 
-    @_once
+    @cached_property
     def _world(self) -> Floats | None:
         """The corners (3, 3) of the face in the world; None for other shapes."""
         local, matrix = self._local, self._placed.transform[:3]
-        return None if local is None else moved(local, np.ascontiguousarray(matrix))
+        return None if local is None else _read_only(moved(local, np.ascontiguousarray(matrix)))
 
     def _blend(self, name: str) -> Floats | None:
-        """Return the vertex attribute `name`, "vertex_normals" or "uv", interpolated at the hit.
-
-        None if the mesh does not have it.
-        """
+        """Return a vertex attribute, "vertex_normals" or "uv", interpolated at the hit, or None."""
         triangles, values = self._triangles, getattr(self._attributes, name)
         if triangles is None or values is None:
             return None
         weights = np.array([1.0 - self.u - self.v, self.u, self.v])
         return np.asarray(weights @ values[triangles.faces[self.prim_id]])
 
-    @_once
+    @cached_property
     def _attributes(self) -> Attributes:
         """Attributes of the mesh that was picked, each None if the mesh does not have it."""
         source = self._source
         return Attributes() if isinstance(source, BVH) else source.attributes(self._placed.tree)
 
-    @_once
+    @cached_property
     def _snap(self) -> tuple[NearVertex | None, NearEdge | None]:
         """The corner and the edge nearest to the cursor, of those between near and far, or None."""
         triangles, world = self._triangles, self._world

@@ -324,6 +324,17 @@ def _warm_points() -> None:
         tree.contains(points)
 
 
+@warms("refits")
+def _warm_refits() -> None:
+    """Compile the kernels of `refit`."""
+    points, corners = np.eye(4, 3), (np.zeros((1, 3)), np.ones((1, 3)))
+    tree = BVH.from_triangles(points, [[0, 1, 2], [1, 2, 3]])
+    tree.refit(points)
+    points[0] = np.nan  # a vertex, and with it a face, that is no longer finite
+    tree.refit(points)
+    BVH.from_boxes(*corners).refit(*corners)
+
+
 @called_by_address
 def _accept_all(ray_id, prim_id, t, u, v, data):
     """Return True: a filter that accepts every hit, with the arguments that all filters have."""

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bvh.queries.answers.locations import Located, LocatedPerQuery, SourcedPerQuery, normals_at
 from bvh.queries.answers.other_libraries import in_library_of, in_numpy
-from bvh.queries.answers.result_bases import Ragged, Record, Table, factory_of
+from bvh.queries.answers.result_bases import Ragged, Record, Table, factory_of, listed_kinds
 from bvh.queries.verbs import COST_COLUMNS, SCENE_COLUMNS
 from bvh.runtime.arguments import FloatResult, IdResult, TruthResult, number_of
 
@@ -353,10 +353,7 @@ class ScenePairs(Record):
     def __repr__(self) -> str:
         if self.relation is None:
             return f"ScenePairs({number_of(len(self), 'pairs of faces')})"
-        kinds, counts = np.unique(self.relation, return_counts=True)
-        listed = ", ".join(f"{n} {kind}" for n, kind in zip(counts, kinds, strict=True))
-        pairs = number_of(len(self), "pairs of instances")
-        return f"ScenePairs({pairs}{': ' if listed else ''}{listed})"
+        return f"ScenePairs({listed_kinds('pairs of instances', self.relation)})"
 
 
 # Functions (values, source) that make results faster than their classes do (see `factory_of`), of

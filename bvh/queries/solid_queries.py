@@ -162,7 +162,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         workers = arguments.thread_count(threads)
         pairs = self._pairs("penetration", other, transform, threads, progress)
         answers = [deepest_of(*pair, workers) if pair else NOTHING for pair in pairs]
-        return Penetrations._of(answers, _shape_of(transform))
+        return Penetrations._of(answers, NOTHING, _shape_of(transform))
 
     def overlap_volume(
         self, other: Any, transform: ArrayLike | None = None, *, threads: int | None = None,
@@ -205,15 +205,10 @@ class SolidQueries(MeshTrees, TreeQueries):
         """
         from bvh.surfaces.overlap_volumes import NOTHING, shared_volume
 
-        workers, shape = arguments.thread_count(threads), _shape_of(transform)
+        workers = arguments.thread_count(threads)
         pairs = self._pairs("overlap_volume", other, transform, threads, progress)
         answers = [shared_volume(*pair, workers) if pair else NOTHING for pair in pairs]
-        columns: Any = zip(*answers, strict=True) if answers else ((),) * 4
-        volume, centroid, area, bounds = (np.array(column, np.float64) for column in columns)
-        return OverlapVolumes(
-            arguments.shaped(shape, volume)[0], centroid.reshape(*shape, 3),
-            arguments.shaped(shape, area)[0], bounds.reshape(*shape, 2, 3),
-        )  # fmt: skip
+        return OverlapVolumes._of(answers, NOTHING, _shape_of(transform))
 
     @property
     def volume(self) -> float:

@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.result_bases import PerQuery
-from bvh.runtime.arguments import number_of
+from bvh.queries.answers.result_bases import PerQuery, listed_kinds
 
 Reals = NDArray[np.float64]
 
@@ -151,10 +150,7 @@ class Interferences(PerQuery):
         )
 
     def __repr__(self) -> str:
-        kinds, counts = np.unique(self.relation, return_counts=True)
-        listed = ", ".join(f"{n} {kind}" for n, kind in zip(counts, kinds, strict=True))
-        pairs = number_of(len(self), "pairs of instances")
-        return f"Interferences({pairs}{': ' if listed else ''}{listed})"
+        return f"Interferences({listed_kinds('pairs of instances', self.relation)})"
 
 
 def _formatted(value: float) -> str:

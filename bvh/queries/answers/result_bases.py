@@ -1,17 +1,17 @@
 """Base classes of results: with one entry a query (`PerQuery`), or any number (`Ragged`)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.queries.answers.other_libraries import in_library_of, in_numpy
-from bvh.runtime.arguments import CountResult, IdResult, TruthResult, number_of
+from bvh.queries.verbs import COLUMN_TYPES
+from bvh.runtime.arguments import CountResult, IdResult, TruthResult, number_of, shaped
 from bvh.runtime.foreign_arrays import is_lazy, is_other
 
-Entries = TypeVar("Entries", bound="PerQuery")
 Result = TypeVar("Result")
 
 
@@ -43,6 +43,13 @@ def factory_of(kind: type[Result], *without: str) -> Callable[..., Result]:
     )
     made: Callable[..., Result] = scope["fill"]
     return made
+
+
+def listed_kinds(nouns: str, kinds: Any) -> str:
+    """Return text such as "3 pairs: 1 equal, 2 touching", for the kind of each of some pairs."""
+    names, counts = np.unique(kinds, return_counts=True)
+    listed = ", ".join(f"{n} {name}" for n, name in zip(counts, names, strict=True))
+    return f"{number_of(np.size(kinds), nouns)}{': ' if listed else ''}{listed}"
 
 
 def selected(array: Any, index: Any, axes: int = 0) -> Any:
@@ -151,6 +158,17 @@ class PerQuery(Table):
     # By name, the number of axes of a field after those of the batch; 0 for others.
     _more_axes: ClassVar[dict[str, int]] = {}
 
+    @classmethod
+    def _of(cls, rows: Sequence[Any], nothing: Any, shape: tuple[int, ...]) -> Self:
+        """Return the result for `rows`, the fields of one query each; so is `nothing`."""
+        columns = {}
+        for field, values in zip(fields(cls), zip(*rows, nothing, strict=True), strict=True):  # type: ignore[arg-type]
+            # With `nothing`, arrays without rows have their other axes, too.
+            array = np.array(values, COLUMN_TYPES.get(field.name))[:-1]
+            more = array.shape[1:]
+            columns[field.name] = array.reshape(*shape, *more) if more else shaped(shape, array)[0]
+        return cls(**columns)
+
     def __bool__(self) -> bool:
         """Return whether a single query has a result; a batch raises a ValueError."""
         return truth_of(self, self.mask, np.ndim(self.mask), ".mask.any() or .mask.all()")
@@ -160,7 +178,7 @@ class PerQuery(Table):
         # Not all libraries' arrays have a length.
         return ids.shape[0] if is_other(ids) and ids.shape else len(ids)
 
-    def __getitem__(self: Entries, index: Any) -> Entries:
+    def __getitem__(self, index: Any) -> Self:
         """Select entries as from an array of the batch's shape; `index` is any index of numpy."""
         more = self._more_axes
         columns = columns_of(self).items()

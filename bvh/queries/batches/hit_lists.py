@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bvh.queries import results
 from bvh.queries.batches import scratch
-from bvh.queries.batches.block_chunks import blocks_of, share_blocks
+from bvh.queries.batches.block_chunks import share_blocks
 from bvh.queries.batches.scratch import HIT_SHELVES, SHELF, id_type_of
 from bvh.queries.query_arguments import RayBatch, RayOptions
 from bvh.queries.results import AllHits
@@ -128,15 +128,6 @@ def gather_batch(
     else:
         share_blocks(order, batch.size, work, options)
     return counts
-
-
-def count_rays(gatherer: Gatherer, rays: Rays, counts: NDArray[np.int64]) -> None:
-    """Write to `counts` (n,) the number of hits of each of n rays, on this thread."""
-    if gatherer.is_empty:
-        counts.fill(0)
-    else:
-        order = Order(len(counts), 0, SINGLES)
-        gatherer.gather(rays, order, counts, 0, blocks_of(order))
 
 
 def joined_hits(

@@ -118,7 +118,7 @@ class Searched:
         return TreeTarget(arrays.row, -1) if self.kind is Triangles else None
 
     def for_batch(self, rays: int, threads: int | None) -> tuple[TreeArrays, Any]:
-        """Return the arrays to search, and None; a scene may return a merged tree with its arrays."""
+        """Return the arrays to search for `rays` rays, and None; a scene may use a merged tree."""
         return self.arrays, None
 
 

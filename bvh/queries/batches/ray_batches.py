@@ -11,15 +11,8 @@ from numpy.typing import NDArray
 
 from bvh.queries import results
 from bvh.queries.answers.locations import Source
-from bvh.queries.batches.block_chunks import Work, claim_blocks, share_blocks
-from bvh.queries.batches.hit_lists import (
-    Gatherer,
-    Parts,
-    count_rays,
-    for_kernels,
-    gather_batch,
-    joined_hits,
-)
+from bvh.queries.batches.block_chunks import Work, blocks_of, claim_blocks, share_blocks
+from bvh.queries.batches.hit_lists import Gatherer, Parts, for_kernels, gather_batch, joined_hits
 from bvh.queries.batches.scratch import SHELF, id_type_of, result_columns
 from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, unmasked
 from bvh.queries.results import Hits
@@ -31,7 +24,7 @@ from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
 from bvh.traversal.rays.closest_hit import closest_hits
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import FirstGoal, new_nearest_hits
-from bvh.traversal.rays.ray_batch import AUTO, Order, Rays
+from bvh.traversal.rays.ray_batch import AUTO, SINGLES, Order, Rays
 from bvh.traversal.rays.trials import UNMEASURED
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import Instanced, named_codes
@@ -145,7 +138,11 @@ class RaySearch(NamedTuple):
 
         def count(origins: Floats, directions: Floats, counts: NDArray[np.int64]) -> None:
             rays = batch.rays._replace(origins=origins, directions=directions)
-            count_rays(gatherer, rays, counts)
+            order = Order(len(counts), 0, SINGLES)
+            if gatherer.is_empty:
+                counts.fill(0)
+            else:
+                gatherer.gather(rays, order, counts, 0, blocks_of(order))
 
         return count
 
