@@ -124,11 +124,7 @@ class Located(Sourced):
         hits.normal, -hits.normal)`` faces the ray. In a scene it is transformed by the inverse
         transpose; the normal of a reflected instance is turned over, as its vertices wind the other
         way. Normals of boxes, spheres and capsules point outward. Custom primitives have none.
-
-        Raises
-        ------
-        AttributeError, RuntimeError
-            As for `position`; an AttributeError also for custom primitives.
+        Errors are those of `position`.
         """
         return located(self, "normal")
 

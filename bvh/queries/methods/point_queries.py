@@ -123,10 +123,7 @@ class PointQueries:
     ) -> FloatResult:  # fmt: skip
         """Return the distance of each point from the surface; arguments are as in `closest_point`.
 
-        Returns
-        -------
-        ndarray of float64 or float, shape (...)
-            +inf for points that miss.
+        Points that miss have +inf.
 
         Examples
         --------
@@ -235,10 +232,6 @@ class PointQueries:
             the faces of reflected ones are reversed.
         mask, threads, progress
             Bits of faces, number of threads, and callback or bar, as in `closest_point`.
-
-        Returns
-        -------
-        ndarray of bool or bool, shape (...)
 
         Examples
         --------
