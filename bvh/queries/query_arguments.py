@@ -306,7 +306,6 @@ def check_rays(batch: RayBatch, threads: int) -> None:
         is_finite = np.isfinite(o).all() and np.isfinite(d).all()
         if has_direction and is_finite and (low <= high).all():
             return
-        # In the order of REASONS.
         tests: Any = (
             ~np.isfinite(o).all(axis=1), ~np.isfinite(d).all(axis=1), (d == 0).all(axis=1),
             ~(low <= high),

@@ -32,11 +32,9 @@ if TYPE_CHECKING:
 LATE = {"_arrays", "_closed", "_face_ids", "_groups", "_origin", "_quick"}
 
 T = TypeVar("T")
-
 OPEN_IS_FINE = "open is fine"
 # Most masks for which boundaries and moments are cached, and for which closedness is.
 MAX_WINDINGS, MAX_CLOSED = 4, 1024
-
 # Held while a refit puts a new state in place of an old one, and while one is read.
 state_guard = ForkSafeLock()
 

@@ -68,8 +68,7 @@ class Section(Intersections):
         # Relative to a vertex, so that loops far from the origin lose no digits.
         sizes = np.array([abs(_area(loop - loop[0])) for loop in loops])
         parents, depth = np.full(len(loops), -1, np.int32), np.zeros(len(loops), np.int64)
-        low = np.array([loop.min(axis=0) for loop in loops])
-        high = np.array([loop.max(axis=0) for loop in loops])
+        low, high = (np.array([f(loop, axis=0) for loop in loops]) for f in (np.min, np.max))
         # Only larger loops contain a loop; of loops of equal area, the first counts as larger.
         order = np.argsort(-sizes, kind="stable")
         for rank, i in enumerate(order.tolist()):
@@ -79,7 +78,6 @@ class Section(Intersections):
             depth[i] = len(around)
             # `larger` is by descending area: the last one around is the smallest.
             parents[i] = around[-1] if around else -1
-        # A loop inside an odd number of others is a hole.
         return parents, np.where(depth % 2 == 0, sizes, -sizes)
 
     @property
@@ -149,13 +147,11 @@ class Section(Intersections):
         from trimesh.path.entities import Line
 
         new_line: Any = Line
-        # The layers of the closed polylines in their order.
         layers = iter(["outer" if area >= 0.0 else "holes" for area in self.areas])
         lines, entities, first = [np.zeros((0, 2))], [], 0
         for line, closed in zip(self.polylines, self.closed, strict=True):
             ids = np.arange(first, first + len(line))
-            # The last point of a closed polyline is its first.
-            if closed:
+            if closed:  # the last point is the first
                 ids[-1] = first
             entities.append(new_line(ids, layer=next(layers) if closed else "open"))
             lines.append(line @ self.axes.T)
@@ -201,7 +197,7 @@ class Sections(Ragged):
 
     @classmethod
     def _of(cls, each: list[Section], planes: Reals, shape: tuple[int, ...]) -> Sections:
-        """Return the sections `each` by flat `planes` (n, 4), of the leading shape `shape`."""
+        """Return the sections `each` by flat `planes` (n, 4), whose leading shape is `shape`."""
         offsets = np.cumsum([0, *map(len, each)]).astype(np.int64)
         ids = [cut.instance_id for cut in each]
         return cls(
@@ -229,16 +225,14 @@ class Sections(Ragged):
 def sections_by(
     vertices: Reals, faces: Ids, planes: ArrayLike, ids_of: Callable[[Ids], tuple[Ids, Ids]] | None
 ) -> Section | Sections:
-    """Return the `Section` of a mesh by a plane (4,), or the `Sections` by planes (..., 4).
+    """Return the `Section` of a mesh by a plane (4,), or the `Sections` by planes (..., 4), checked.
 
-    `planes` are checked here. If the mesh is a flattened scene, `ids_of(faces)` returns two arrays
-    for faces of the mesh: their prim_id and their instance. `ids_of` is None for a tree.
+    If the mesh is a flattened scene, `ids_of(faces)` returns their prim_id and their instance.
     """
     from bvh.surfaces.sections import sections_of
 
     rows = reals("planes", planes)
     shape = rows.shape[:-1]
-    # NaN and infinities, and normals of zeros, are errors.
     valid = np.isfinite(rows).all() and rows.shape[-1:] == (4,) and rows[..., :3].any(axis=-1).all()
     if not valid:
         raise ValueError(
@@ -268,8 +262,8 @@ def _area(loop: Reals) -> float:
 def _is_within(inner: Reals, outer: Reals) -> bool:
     """Return whether the loop `inner`, (k, 2), is inside the loop `outer`, (m, 2).
 
-    It is inside if most of the tested middles of its segments, at most MAX_TESTED, are inside. Not
-    all need be, because loops may touch, and coordinates are rounded.
+    Most of the tested middles of its segments must be: loops may touch, and coordinates are
+    rounded.
     """
     middles = 0.5 * (inner[:-1] + inner[1:])
     # Columns (tested, 1), which broadcast against the edges of the outer loop.

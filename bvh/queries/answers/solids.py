@@ -53,10 +53,8 @@ class Intersections:
     edges: Ids
     polygon_faces: Ids
     _polygons: Polygons
-    # Numbers of the ends of each segment, (n, 2), equal where segments share an end.
-    _ends: NDArray[np.int64]
-    # For sections: the normal of the plane.
-    _normal: Reals | None = None
+    _ends: NDArray[np.int64]  # numbers of the ends of each segment, (n, 2), equal if they share one
+    _normal: Reals | None = None  # of the plane of a section
 
     @classmethod
     def _of(cls, curves: Curves) -> Intersections:

@@ -54,15 +54,12 @@ class RegionSearch(NamedTuple):
     """Search of a tree, or a scene, for the primitives that overlap regions."""
 
     arrays: TreeArrays
-    # Lower and upper corner of all primitives, shape (2, 3).
-    bounds: NDArray[np.float64]
-    # The instance of each leaf of a scene; None of a tree, whose codes are ids.
-    owners: Ids | None
+    bounds: NDArray[np.float64]  # (2, 3)
+    owners: Ids | None  # the instance of each leaf of a scene; None of a tree, whose codes are ids
     # corners(code) returns the corners of a primitive as lists: 3 of a triangle, 2 of a box; of a
     # round shape both ends of its axis, and a list of its radius.
     corners: Callable[[int], Any]
-    # Selects the overlaps that a mask allows; None for all.
-    select: Callable[[Any], Overlaps] | None = None
+    select: Callable[[Any], Overlaps] | None = None  # selects the overlaps that a mask allows
 
     def overlaps(
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,

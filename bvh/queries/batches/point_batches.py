@@ -45,7 +45,6 @@ class NearestSearch:
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """Return the distance of each point, flat; inf beyond its limit."""
-        # None and False: one primitive for each point, without its position.
         return self.run(batch, None, False, threads, progress).distance
 
     def closest_points(
@@ -70,10 +69,8 @@ class NearestSearch:
 class PointSearch(NearestSearch):
     """Target of points: faces of a tree, or of a scene's leaves, within a mask."""
 
-    # Returns the target of rays, which also keeps the arrays alive.
-    rays: Callable[[], RaySearch]
-    # Bits that choose among faces, and the instances of a scene, as int32.
-    mask: int
+    rays: Callable[[], RaySearch]  # returns the target of rays, which also keeps the arrays alive
+    mask: int  # bits that choose among faces, and the instances of a scene, as int32
     # Returns the faces with their boundary; if the argument is true, with reflected leaves reversed
     # (see `SceneQueries._as_one_tree`).
     oriented_surface: Callable[[bool], OrientedSurface]
@@ -132,10 +129,8 @@ class ShapeSearch(NearestSearch):
     """Target of points: spheres and capsules of a tree; or of a scene, with its faces."""
 
     target: TreeTarget | SceneTarget
-    # The tree's arrays, or the view of the scene, which keep the target alive.
-    owner: Any
-    # The selected faces of a scene, if there are any.
-    faces: PointSearch | None = None
+    owner: Any  # the tree's arrays, or the view of the scene, which keep the target alive
+    faces: PointSearch | None = None  # the selected faces of a scene, if there are any
 
     def source(self) -> Source:
         """Return the shapes of a tree, or the view of a scene and its count of moves."""

@@ -67,10 +67,8 @@ class RaySearch(NamedTuple):
     """Target of rays: the arrays of a tree, or of a scene's top level."""
 
     arrays: TreeArrays
-    # Whether a primitive may be in several leaves of a tree.
-    split: bool = True
-    # A tree or the view of a scene: keeps alive the arrays whose addresses alone kernels have.
-    owner: object = None
+    split: bool = True  # whether a primitive may be in several leaves of a tree
+    owner: object = None  # a tree or view of a scene, which keeps alive what kernels read
     # Of a tree: returns its arrays, with the bits of faces if it has groups.
     masked: Callable[[], TreeArrays] | None = None
     # Of a scene: merged(number of rays, threads) returns the merged tree to search, or None.
@@ -184,7 +182,6 @@ def _closest(
     """Return the closest hit of each ray; `goal()` returns the goal of the kernel for a chunk."""
     out = result_columns(batch.size, id_type_of(arrays.primitives))
     if arrays.nodes.data.size == 0:
-        # The kernel writes no results; progress is reported all the same.
         for column, miss in zip(out, (np.inf, -1, np.nan, np.nan, False), strict=True):
             column.fill(miss)
     _trace(arrays, batch, goal, options, out._replace(front=out.front.view(np.uint8)))
@@ -212,7 +209,6 @@ def _trace(
     arrays, _alive = for_kernels(arrays)
     n, rays, row = batch.size, batch.rays, arrays.row
     if 0 < n < HALF and options.progress is None:
-        # So few rays are not worth sorting.
         return trace_few(row, rays, n, goal(), out)
     order, work = _order(batch, n, SORTS[options.sort]), _tracer(row, rays, goal, out)
     if options.progress is None:
