@@ -108,10 +108,7 @@ def _for_compiled_code(check: Callable[..., None] | None = None) -> Callable[[Qu
 
 
 def _check_outputs(arrays, origin, direction, t_min, t_max, t, prim_id):
-    """Raise a TypingError unless `t` and `prim_id` are types of arrays that `first_hits` can fill.
-
-    The arguments are the Numba types of all arguments of `first_hits`.
-    """
+    """Raise a TypingError unless `first_hits` can fill arrays of the types `t` and `prim_id`."""
     for name, array, dtype in (("t", t, types.float64), ("prim_id", prim_id, types.int32)):
         good = isinstance(array, types.Array) and (array.dtype, array.layout) == (dtype, "C")
         if not (good and array.mutable):

@@ -125,10 +125,7 @@ _longs, _flags = _array_of(wp.array(dtype=wp.int64)), _array_of(wp.array(dtype=w
 
 
 def _tracer(every_hit: bool) -> Any:
-    """Return the function `trace` below: all stages for one ray, in the thread's own memory.
-
-    With `every_hit` the function counts hits, otherwise it finds the closest hit or any hit.
-    """
+    """Return the function `trace`: all stages for one ray; it counts hits if `every_hit`."""
     # True: each stage serves scenes, too; False: `measure` serves no lists.
     search = search_function(LARGE_STACK, True, every_hit)
     decide = decide_function(triangle_side, exact_distance, True)

@@ -185,11 +185,7 @@ def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: Row) -> Geometry:
 def from_renderer(
     view: ArrayLike, projection: ArrayLike, depth: DepthRange, reversed_z: bool, raster: Raster
 ) -> tuple[Geometry, bool, float, float]:
-    """Return (geometry, perspective, near, far) of the matrices of a renderer, after checks.
-
-    `perspective` is False for parallel rays; the first arguments are those of
-    `Camera.from_matrices`.
-    """
+    """Return (geometry, perspective, near, far) of the matrices of `Camera.from_matrices`."""
     check_option("depth", depth, tuple(CONVENTIONS))
     if not isinstance(reversed_z, bool | np.bool_):
         raise TypeError(f"reversed_z must be True or False, got {reversed_z!r}")
@@ -229,10 +225,7 @@ def from_renderer(
 
 
 def _is_transposed(clip_matrix: NDArray[np.float64], first: int, last: int) -> bool:
-    """Return whether a projection seems to multiply row vectors, so that it must be transposed.
-
-    `first` and `last` are the depths of the near and the far plane in clip space.
-    """
+    """Return whether a projection, of depths `first` to `last`, seems to multiply row vectors."""
     # The transpose of a projection may be a projection, too. But the last row of common ones, which
     # gives w, is 0 0 1 0 or 0 0 -1 0 (perspective) or 0 0 0 1 (parallel): if instead the last
     # column is, the matrix is transposed.

@@ -248,10 +248,7 @@ def of_opencv(
 
 
 def matrices_of_vtk(source: Any, size: Any) -> tuple[Floats, Floats, tuple[int, int]]:
-    """Return (view, projection, (width, height)) of a camera of VTK or PyVista.
-
-    Both matrices are (4, 4), for OpenGL's clip space; arguments are those of `Camera.from_pyvista`.
-    """
+    """Return OpenGL's view and projection, and (width, height), of a camera of VTK or PyVista."""
     lens = getattr(source, "camera", source)
     if not hasattr(lens, "GetProjectionTransformMatrix"):
         kind = type(source).__name__

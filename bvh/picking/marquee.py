@@ -90,10 +90,7 @@ def select_in_tree(
     what: Selected = "faces", mode: RegionMode = "touching", visible_only: bool = False,
     samples: int = 1, mask: int | None = None, threads: int | None = None,
 ) -> Selection:  # fmt: skip
-    """Return what a rectangle selects of a tree, or a lasso if `closed`; see `BVH.pick_rect`.
-
-    `corners` are two opposite corners, (2, 2), or those of the lasso, (n, 2).
-    """
+    """Return what a rectangle, or a lasso if `closed`, selects of a tree (see `BVH.pick_rect`)."""
     if closed:
         region = regions.lasso(camera, corners)
     else:
@@ -142,7 +139,7 @@ class SelectedTrees(VisitedTrees):
             # Leaves that are shown, but not selected as a whole.
             outside = self.shown.copy()
             outside[[row for row, part in parts.items() if part.all]] = False
-            is_empty = np.array([np.isnan(tree.bounds).any() for tree in self.placed.trees])
+            is_empty = np.array([np.isnan(tree.bounds).any() for tree in self.placed.trees], bool)
             outside &= ~is_empty[self.placed.tree_of]
             selected = selected[~np.isin(selected, owners[outside])]
         return np.searchsorted(owners, selected).astype(np.int32)
@@ -168,10 +165,7 @@ class SelectedTrees(VisitedTrees):
                 for row, part in parts.items() if found[row].any()}  # fmt: skip
 
     def _faces_at_pixels(self, region: Region) -> NDArray[np.int64]:
-        """Return the codes, ascending, of faces that rays through the region's pixels meet first.
-
-        Each device pixel has `samples` x `samples` rays.
-        """
+        """Return the codes, ascending, of faces that rays through the region's pixels meet first."""
         camera, corners, samples = self.camera, region.outline, self.options.samples
         bounds = zip(corners.min(axis=0).tolist(), corners.max(axis=0).tolist(), strict=True)
         scale = samples * camera.pixel_ratio
@@ -245,10 +239,7 @@ class SelectedTrees(VisitedTrees):
         return part._replace(ids=part.ids[seen])
 
     def visible_thin(self, row: int, part: SelectedPart) -> SelectedPart:
-        """Return the `part` of leaf `row` with only the points, or segments, that no face hides.
-
-        A segment is visible if an end or its middle is.
-        """
+        """Return the `part` of leaf `row` with only those points, or segments, that are seen."""
         leaf, matrix = self.leaf(row)
         start, end = (
             moved(leaf.tree.vertices[leaf.tree.faces[part.ids, k]], matrix) for k in (0, 1)

@@ -210,10 +210,7 @@ def _outline_meets(outline, a, b, c):
 
 @kernel
 def _enters(p, q, a, b, c, sign):
-    """Return whether the segment p, q meets the interior of a triangle with area.
-
-    `sign` is turn(a, b, c). All points are in front of the eye.
-    """
+    """Return whether p, q meets the interior of a triangle in front; `sign` is turn(a, b, c)."""
     # The line must have corners on both sides, and the segment must not be outside of an edge.
     sa, sb, sc = turn(p, q, a), turn(p, q, b), turn(p, q, c)
     if (sa >= 0 and sb >= 0 and sc >= 0) or (sa <= 0 and sb <= 0 and sc <= 0):

@@ -162,10 +162,7 @@ class TreeFaces:
         return compacted(OwnedTriangles(tree.vertices, tree.faces[ids], ids))
 
     def reaching(self, matrix: Floats, planes: Floats) -> Ids | None:
-        """Return the ids of primitives that may be in a frustum; None if all may be.
-
-        `matrix` and `planes` are as in `candidates`.
-        """
+        """Return the ids of primitives that may be in a frustum; None if all may be."""
         tree = self.tree
         if len(tree) <= FEW_FACES:
             return None
@@ -249,10 +246,7 @@ class VisitedTrees:
         return triangles[possible], prims[possible], leaves[possible]
 
     def cast(self, points: Floats, t_max: ArrayLike) -> tuple[Floats, Ints, Ints]:
-        """Return (t, leaf, prim_id) of the closest hits of rays through n pixels, given by (n, 2).
-
-        Rays begin at the near plane and end at `t_max`.
-        """
+        """Return (t, leaf, prim_id) of the closest hits at pixels (n, 2), from near to `t_max`."""
         rays = *self.camera.ray(points[:, 0], points[:, 1]), self.camera.near, t_max
         options = self.options
         hits = self.placed.source.closest_hit(*rays, threads=options.threads, mask=options.mask)
@@ -289,11 +283,7 @@ def distinct(ids: Ints, count: int) -> Ids:
 
 
 def _judged_bounds(planes: Floats, bounds: Floats, matrices: Floats) -> tuple[Flags, Flags]:
-    """Return which of n boxes may meet a frustum, planes (k, 4), and which are certainly inside.
-
-    `bounds` (n, 2, 3) are boxes in local coordinates, and `matrices` (n, 3, 4) the maps to the
-    world.
-    """
+    """Return which boxes, moved by `matrices`, may meet a frustum, and which surely are inside."""
     with np.errstate(invalid="ignore", over="ignore"):
         middle = 0.5 * bounds[:, 0] + 0.5 * bounds[:, 1]
         half = 0.5 * bounds[:, 1] - 0.5 * bounds[:, 0]

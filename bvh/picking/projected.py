@@ -215,10 +215,7 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
 
 
 def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPoints:
-    """Return the point of each of n triangles (n, 3, 6) that is nearest to a cursor at (x, y).
-
-    Corners are those of `clipped`: all of a triangle is between near and far.
-    """
+    """Return the points nearest to a cursor of n triangles (n, 3, 6), rows as of `clipped`."""
     local, depth = np.ascontiguousarray(triangles[:, :, :3]), triangles[:, :, 2]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # Corners in the picture, relative to its `centre`.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -51,25 +51,30 @@ class NearEdge(NamedTuple):
 
 
 def _hit_item(k: int, kind: Callable[[Any], T]) -> T:
-    """Return a property of `Pick`: item k of its hit, converted to the type `kind`.
-
-    Type checkers see a value of that type instead of the property.
-    """
+    """Return a property of `Pick`, item k of its hit, as a `kind`: that is what type checkers see."""
     return property(lambda pick: kind(pick._hit[k]))  # type: ignore[return-value]
 
 
-def _read_only(array: Floats) -> Floats:
-    """Return an array after setting it read-only."""
-    array.flags.writeable = False
-    return array
+def _once(find: Callable[[Pick], T]) -> T:
+    """Return a property of `Pick` that `find` computes at first access; arrays are read-only."""
+    name = find.__name__
 
+    @functools.wraps(find)
+    def get(pick: Pick) -> Any:
+        if pick._cache is None:
+            pick._cache = {}
+        cache = pick._cache
+        if name not in cache:
+            cache[name] = find(pick)
+            if isinstance(cache[name], np.ndarray):
+                cache[name].flags.writeable = False
+        return cache[name]
 
-class _Caching:
-    """Base of `Pick`: instances have a `__dict__`, beside slots, for cached properties alone."""
+    return property(get)  # type: ignore[return-value]
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Pick(_Caching):
+class Pick:
     """Result of picking under a cursor: the hit, and more about it on demand.
 
     All but the first six attributes are computed when first accessed. The pick keeps its instance
@@ -114,6 +119,7 @@ class Pick(_Caching):
     # For picks near the cursor: its distance in pixels, and the position.
     _distance: float = 0.0
     _point: Floats | None = None
+    _cache: dict[str, Any] | None = field(default=None, init=False)
 
     t = _hit_item(0, float)
     prim_id = _hit_item(1, int)
@@ -148,33 +154,33 @@ class Pick(_Caching):
         """The face of the original mesh, which may be a quad or polygon (see `BVH.face_of`)."""
         return int(self._placed.tree.face_of(self.prim_id))
 
-    @cached_property
+    @_once
     def position(self) -> Floats:
         """Position in the world, shape (3,)."""
         if self._point is not None:
-            return _read_only(self._point)
+            return self._point
         if self._world is not None:
-            return _read_only(positions_on(self._world, self.u, self.v))
+            return positions_on(self._world, self.u, self.v)
         ray = np.array(self._ray)
-        return _read_only(ray[:3] + self.t * ray[3:])
+        return np.asarray(ray[:3] + self.t * ray[3:])
 
-    @cached_property
+    @_once
     def local_position(self) -> Floats:
         """Position in the coordinates of the leaf's tree, shape (3,)."""
         local = self._local
         if local is not None:
-            return _read_only(positions_on(local, self.u, self.v))
+            return positions_on(local, self.u, self.v)
         # The map from the world to the tree, (3, 4): `inverses` returns (maps, their status).
         rows = inverses(np.ascontiguousarray(self._placed.transform[None, :3]))[0][0]
-        return _read_only(rows[:, :3] @ self.position + rows[:, 3])
+        return np.asarray(rows[:, :3] @ self.position + rows[:, 3])
 
-    @cached_property
+    @_once
     def normal(self) -> Floats:
         """Unit normal in the world: by a face's winding, outward of a shape; NaN without area."""
         if self._world is not None:
-            return _read_only(normals_of(self._world))
+            return normals_of(self._world)
         shapes, matrix = self._placed.tree.arrays.primitives, self._placed.transform[:3]
-        return _read_only(shape_normals(shapes, [self.prim_id], self.position[None], matrix)[0])
+        return np.asarray(shape_normals(shapes, [self.prim_id], self.position[None], matrix)[0])
 
     @property
     def smooth_normal(self) -> Floats | None:
@@ -242,7 +248,7 @@ class Pick(_Caching):
         owner = f"instance_id={self.instance_id}, name={self.name!r}, " if self.leaf >= 0 else ""
         return f"Pick({owner}prim_id={self.prim_id}, t={self.t:.6g}, position=[{position}])"
 
-    @cached_property
+    @_once
     def _placed(self) -> PlacedTree:
         """The leaf that was picked, as it is now; a tree alone as a leaf."""
         leaves, source = self._leaves, self._source
@@ -267,11 +273,11 @@ class Pick(_Caching):
         triangles = self._triangles
         return None if triangles is None else triangles.points[triangles.faces[self.prim_id]]
 
-    @cached_property
+    @_once
     def _world(self) -> Floats | None:
         """The corners (3, 3) of the face in the world; None for other shapes."""
         local, matrix = self._local, self._placed.transform[:3]
-        return None if local is None else _read_only(moved(local, np.ascontiguousarray(matrix)))
+        return None if local is None else moved(local, np.ascontiguousarray(matrix))
 
     def _blend(self, name: str) -> Floats | None:
         """Return a vertex attribute, "vertex_normals" or "uv", interpolated at the hit, or None."""
@@ -281,13 +287,13 @@ class Pick(_Caching):
         weights = np.array([1.0 - self.u - self.v, self.u, self.v])
         return np.asarray(weights @ values[triangles.faces[self.prim_id]])
 
-    @cached_property
+    @_once
     def _attributes(self) -> Attributes:
         """Attributes of the mesh that was picked, each None if the mesh does not have it."""
         source = self._source
         return Attributes() if isinstance(source, BVH) else source.attributes(self._placed.tree)
 
-    @cached_property
+    @_once
     def _snap(self) -> tuple[NearVertex | None, NearEdge | None]:
         """The corner and the edge nearest to the cursor, of those between near and far, or None."""
         triangles, world = self._triangles, self._world

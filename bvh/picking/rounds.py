@@ -46,10 +46,7 @@ CHUNK = 1024
 
 @kernel
 def _judge(p, q, radius, planes, first, last, flat):
-    """Return APART, MEET or UNSURE for a solid and the polytope of planes first..last-1.
-
-    The solid is the points within `radius` of the segment p, q; `flat` is as in `judge_rounds`.
-    """
+    """Return APART, MEET or UNSURE for a solid around p, q and planes (see `judge_rounds`)."""
     # Normals are shorter than 1.75, their components being at most 1.
     stay_outlined()
     for k in range(first, last):
@@ -111,10 +108,7 @@ class RoundRegion:
         self._is_lasso = not region.convex and len(self._outline) > 1
 
     def select(self, rounds: Floats) -> Flags:
-        """Return which solids the region selects, (n,).
-
-        Rows (n, 7) of `rounds` are both ends of an axis and a radius above 0.
-        """
+        """Return which solids, rows (n, 7) of axis ends and a radius above 0, are selected, (n,)."""
         if not self._want_inside:
             touching = self._meeting(rounds)
             if self._is_lasso:
@@ -178,10 +172,7 @@ class RoundRegion:
         return kernel_input(np.concatenate([_rounded(piece).ravel() for piece in self._pieces]))
 
     def _wedge(self, p: Point, q: Point) -> list[Row]:
-        """Return the planes of the wedge that is seen as the edge p, q: a part of a plane.
-
-        The first is that plane, and the last its reverse.
-        """
+        """Return the planes of the wedge seen as the edge p, q: its own first, the reverse last."""
         x, y = q[0] - p[0], q[1] - p[1]
         line = self._plane(-y, x, y * p[0] - x * p[1])
         ends = self._plane(x, y, -x * p[0] - y * p[1]), self._plane(-x, -y, x * q[0] + y * q[1])
@@ -212,10 +203,7 @@ class RoundRegion:
         return np.asarray(verdicts == MEET)
 
     def _in_lasso(self, rounds: Floats) -> Flags:
-        """Return which solids, rows as in `select`, are in a lasso whose border none meets.
-
-        One point of a solid decides, because all of the solid is on the same side.
-        """
+        """Return which solids are in a lasso, whose border none meets: those with a point in it."""
         camera, result = self._camera, np.zeros(len(rounds), np.bool_)
         middle = 0.5 * rounds[:, :3] + 0.5 * rounds[:, 3:6]
         with np.errstate(all="ignore"):
@@ -294,10 +282,7 @@ class RoundRegion:
         return sum(terms, Fraction(0))
 
     def _around_region(self, rounds: Floats, touching: Flags) -> Flags:
-        """Return which solids of those flagged in `touching` contain all of the region in space.
-
-        The surface of such a solid is not in the region between near and far.
-        """
+        """Return which `touching` solids contain all of the region, so their surface is not in it."""
         camera, result = self._camera, np.zeros(len(rounds), np.bool_)
         if not (np.isfinite(camera.near) and np.isfinite(camera.far)) or not touching.any():
             return result

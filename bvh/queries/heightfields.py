@@ -25,10 +25,7 @@ AXES = {
 
 
 def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transform: Any) -> Surface:
-    """Return the triangles of a height field, two for each cell, and the cells as `face_ids`.
-
-    The arguments are those of `BVH.from_heightfield`, which are checked here.
-    """
+    """Return the triangles of `BVH.from_heightfield`, and cells as `face_ids`, after checks."""
     if isinstance(z, str | os.PathLike):
         raise TypeError(
             f"z must be an array of heights, got the path {os.fspath(z)!r}: read it with rasterio, "
@@ -99,10 +96,7 @@ def _has_x_first(z: Any) -> bool:
 
 
 def _axis_of(name: Any, coordinate: Any) -> str | None:
-    """Return the axis along which a dimension of xarray runs, "x" or "y"; None if it is unknown.
-
-    By attributes of its `coordinate`, then by its `name`.
-    """
+    """Return the axis, "x" or "y", of a dimension of xarray, by its attributes or name; or None."""
     attributes = getattr(coordinate, "attrs", {})
     for given in (attributes.get("axis"), attributes.get("standard_name"), name):
         for axis, names in AXES.items():

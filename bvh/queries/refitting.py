@@ -19,10 +19,7 @@ from bvh.tree.shapes import shape_of
 
 
 class Origin(NamedTuple):
-    """A tree as it was before its first refit, from which every refit begins.
-
-    So triangles that were not finite in one refit return to their leaves in the next.
-    """
+    """A tree before its first refit, from which all begin: faces that were lost may return."""
 
     arrays: TreeArrays
     members: Members  # the primitives in its leaves, and the vertices that these use
@@ -124,11 +121,7 @@ class Refitting(TreeBase):
     def _points_of(
         self, vertices: ArrayLike, given: dict[str, ArrayLike | None]
     ) -> NDArray[np.float64]:
-        """Check the arguments of `refit`; return `points` of the moved primitives.
-
-        Rows are vertices of triangles, else all numbers of one primitive. `given` has the optional
-        arguments by name.
-        """
+        """Check the arguments of `refit`, by name in `given`; return `points` of the primitives."""
         primitives = self._arrays.primitives
         if isinstance(primitives, Custom):
             raise TypeError("a BVH over custom primitives cannot be refitted: build a new one")

@@ -129,10 +129,7 @@ class TreeBase:
 
     @property
     def groups(self) -> NDArray[np.uint32] | None:
-        """The bits of each face, which select the faces that count for the `mask` of a query.
-
-        Read-only, shape (m,); None if the tree was built without `groups`: faces have all bits.
-        """
+        """Bits of each face for the `mask` of queries, read-only, (m,); None: all have all bits."""
         return self._groups
 
     @property
@@ -151,10 +148,7 @@ class TreeBase:
         return copy
 
     def _snapshot(self) -> Self:
-        """Return the tree as it is now: a new tree on the same arrays, which no refit changes.
-
-        Queries that read several attributes, or one several times, take a snapshot first.
-        """
+        """Return the tree as it is now, which no refit changes, to read several attributes."""
         now = object.__new__(type(self))
         # Read once before the lock is taken: the first use of a mapped tree checks its file.
         _ = self._arrays
@@ -198,10 +192,7 @@ class TreeBase:
         )  # fmt: skip
 
     def _point_target(self, query: str, mask: int | None) -> Any:
-        """Return a `PointTarget` of the primitives that `mask` selects; None selects all.
-
-        Raises a TypeError if `query` does not support the primitives.
-        """
+        """Return a `PointTarget` of what `mask` selects; a TypeError if `query` has none."""
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
         from bvh.queries.batches.winding import oriented_surface
         from bvh.traversal.points.closest_point import TreeTarget

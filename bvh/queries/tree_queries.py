@@ -46,10 +46,7 @@ class TreeQueries(
     __slots__ = ()
 
     def _caster(self, cull: int, mask: int | None) -> TreeCast:
-        """Return a function that casts single rays at the tree as it is now (see `caster`).
-
-        `cull` is 1 to ignore backs of faces, -1 for fronts, 0 for none.
-        """
+        """Return the function of `caster` for the tree as it is now; `cull` as of `cull_code`."""
         bits = one_mask(mask)
         return cast_function(self._arrays_for(bits), cull, bits, TREE_CAST)
 
@@ -336,10 +333,7 @@ class TreeQueries(
     def _selected_pairs(
         self, pairs: Pairs, mask: int | None, other: object, other_mask: int | None
     ) -> Pairs:
-        """Return the rows of `pairs`, (m, 2), whose faces are selected.
-
-        The face of this tree by `mask`, that of `other` by `other_mask`; None selects all.
-        """
+        """Return those `pairs`, (m, 2), whose faces the masks of their trees select."""
         assert isinstance(other, TreeBase)
         for side, tree, given in ((0, self, mask), (1, other, other_mask)):
             bits = one_mask(given)
@@ -349,10 +343,7 @@ class TreeQueries(
         return pairs
 
     def _pair_search(self, query: str, other: object) -> FindPairs[Pairs]:
-        """Return a function that finds the pairs of faces of this tree and of `other` that meet.
-
-        Its arguments are those of `find_pairs` after the trees; `query` is the name for errors.
-        """
+        """Return `find_pairs` of this tree and `other`, or the like; `query` is for errors."""
         from bvh.queries.batches.overlap_batches import find_pairs
 
         if has_shapes(query, self, other):

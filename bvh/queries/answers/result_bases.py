@@ -186,10 +186,7 @@ class PerQuery(Table):
 
     @property
     def mask(self) -> TruthResult:
-        """True where there is a hit, or a closest point, with the leading shape of the batch.
-
-        ``hits[hits.mask]`` are the hits without the misses.
-        """
+        """True where there is a hit or closest point: ``hits[hits.mask]`` has no misses."""
         return self.prim_id >= 0
 
     def __repr__(self) -> str:

@@ -98,10 +98,7 @@ def inside(
 def _add_inside_leaves(
     search: RaySearch, batch: RayBatch, crossings: NDArray[np.int64], result: NDArray[np.bool_]
 ) -> None:
-    """Mark in `result` the points with an even number of crossings that are inside some leaf.
-
-    `crossings` (n,) are the numbers of crossings of each point's ray with all leaves of a scene.
-    """
+    """Mark in `result` points inside some leaf, of those with an even sum of crossings (n,)."""
     # If the sum over the leaves is odd, so is the number of some leaf: the point is marked already.
     undecided = np.flatnonzero(~result & (crossings > 0))
     ends = np.cumsum(crossings[undecided])

@@ -60,10 +60,7 @@ clearances_of = factory_of(Clearances, *SCENE_COLUMNS)
 def quick_distance(
     arrays: TreeArrays, others: TreeArrays, transform: Any, limit: Any, hint: Any
 ) -> Clearances | None:
-    """Return the result of `BVH.distance_to` for one query; None if arguments need conversion.
-
-    `arrays` and `others` are those of the two trees, `limit` is the largest distance.
-    """
+    """Return the result of `BVH.distance_to` for one query; None if arguments need conversion."""
     # Not `limit < 0.0`, which is False for NaN: NaN is left to the checks.
     if type(limit) is not float or not limit >= 0.0:
         return None
@@ -174,10 +171,7 @@ class DistanceTables:
 def row_and_boxes_of(
     arrays: TreeArrays, count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return a tree's row of addresses, and boxes that the caller must keep alive; cached.
-
-    `count` is the number of queries that follow.
-    """
+    """Return a tree's row, and its boxes to keep alive; cached. `count` queries follow."""
     tables: DistanceTables | None = vars(arrays).get("_distances")
     if tables is None:
         tables = vars(arrays).setdefault("_distances", DistanceTables(arrays))
@@ -216,10 +210,7 @@ def lowest_ids(nodes: WideNodes) -> NDArray[np.int32]:
 
 
 def decide(search: ClosestSearch) -> None:
-    """Reduce the candidates of a search to the best one, by exact distances in rational numbers.
-
-    That is the one of least (distance, code); none if its distance is beyond the limit.
-    """
+    """Reduce candidates to that of the least exact (distance, code), if it is within the limit."""
     count, best = int(search.state[layout.COUNT]), (np.inf, -1)
     for i in range(count):
         distance = float(search.lows[i])  # a lower bound; in `highs` an upper one

@@ -65,10 +65,7 @@ class RegionSearch(NamedTuple):
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
-        """Return the primitives that overlap each region, without those that a mask excludes.
-
-        `shape` is the leading shape of the regions, () for a single one.
-        """
+        """Return the primitives that overlap each region; `shape` is the regions' leading shape."""
         regions = type(regions)(*(kernel_input(array) for array in regions))
         if shape == () and progress is None:
             # Checked, although one region needs no threads.

@@ -102,10 +102,7 @@ class PointSearch(NearestSearch):
     def inside_by_winding(
         self, points: Floats, threads: int, progress: Progress | None = None
     ) -> NDArray[np.bool_]:
-        """Return which points (n, 3) have a winding number above a half.
-
-        Faces of a scene's reflected leaves are reversed, so that normals point outward.
-        """
+        """Return which points have a winding number above 0.5, with reflected leaves reversed."""
         return self.oriented_surface(True).inside(points, threads, progress)
 
     def run(
@@ -142,10 +139,7 @@ class ShapeSearch(NearestSearch):
         self, points: Floats, threads: int, progress: Progress | None = None, *,
         surface: bool = True,
     ) -> NDArray[np.bool_]:  # fmt: skip
-        """Return which points (n, 3) are in a shape or inside the faces of a leaf by parity.
-
-        With `surface`, also those on a shape or on such a face.
-        """
+        """Return which points are in a shape or inside of faces; with `surface`, or on these."""
         if self.faces is None:
             found = np.zeros(len(points), np.bool_)
         else:
@@ -190,10 +184,7 @@ def _fill(
     kernel: Any, target: Any, batch: PointBatch, extra: tuple[int, ...], found: Nearest,
     threads: int, progress: Progress | None,
 ) -> Nearest:  # fmt: skip
-    """Fill and return `found`: threads call a kernel, such as `closest_points`, on chunks.
-
-    `extra` are the arguments of the kernel between the range of a chunk and `found`.
-    """
+    """Fill and return `found`: threads call a kernel, with the arguments `extra`, on chunks."""
 
     def work(begin: int, end: int) -> None:
         with _shelf_of(target).scratch() as scratch:

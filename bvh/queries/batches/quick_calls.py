@@ -210,10 +210,7 @@ def _trace_hits(
     arrays: TreeArrays, batch: RayBatch, n: int, goal: ClosestGoal, out: tuple[Any, ...],
     threads: int,
 ) -> bool:  # fmt: skip
-    """Write the hits of n rays to the columns `out`; return whether that was possible.
-
-    Trees over custom primitives and empty ones are left to batches.
-    """
+    """Write hits to the columns `out`; return False for custom primitives and empty trees."""
     if type(arrays.primitives) is Custom or arrays.nodes.data.size == 0:
         return False
     if n <= SMALL_BATCH and len(batch.shape) == 1:

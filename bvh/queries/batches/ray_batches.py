@@ -224,10 +224,7 @@ def trace_many(row: object, batch: RayBatch, n: int, goal: Goal, out: object, th
 
 
 def _tracer(row: object, rays: Rays, goal: Callable[[], Goal], out: object) -> Work:
-    """Return a function work(order, begin, end), which traces blocks of an order on any thread.
-
-    `goal()` makes the goal of a call.
-    """
+    """Return a function that traces blocks of an order on any thread; `goal()` makes goals."""
     measured = UNMEASURED.copy()
 
     def work(order: Order, begin: int, end: int) -> None:
@@ -261,10 +258,7 @@ def trace_few(row: object, rays: Rays, n: int, goal: Goal, out: object) -> None:
 
 
 def _order(batch: RayBatch, n: int, sort: int) -> Order:
-    """Return the order in which n rays are traced: in tiles if they are the rays of an image.
-
-    `sort` is a number of SORTS.
-    """
+    """Return the order of n rays, in tiles for an image; `sort` is a number of SORTS."""
     directions = batch.rays.directions
     # The length of a row, from the shape of the batch, or from the directions of a flat one.
     row = batch.shape[-1] if len(batch.shape) > 1 else 0

@@ -127,10 +127,7 @@ def add_angles(
     loops: Loops, points: NDArray[np.float64], ways: NDArray[np.float64],
     found: NDArray[np.float64], threads: int,
 ) -> None:  # fmt: skip
-    """Add to `found` (n,), the signed crossings of rays, the angles of the boundary `loops`.
-
-    `ways` (n, 3) are the directions of the rays from `points` (n, 3).
-    """
+    """Add the angles of the boundary `loops` to `found` (n,), signed crossings along `ways`."""
 
     def work(begin: int, end: int) -> None:
         add_boundary(loops, points, ways, begin, end, found)

@@ -212,10 +212,7 @@ def _new_lines(size: int) -> Lines:
 def _segments(
     ends: Ends, shape: tuple[int, ...], threads: int | None
 ) -> tuple[tuple[ArrayLike, ...], NDArray[np.bool_]]:
-    """Return (origins, directions, t_min, t_max) of rays from p to q, and which are finite, (...).
-
-    t is 0 at p and 1 at q; ranges leave out the margin at both ends.
-    """
+    """Return (origins, directions, t_min, t_max) from p, t 0, to q, t 1; and which are finite."""
     n, p = ends.size, ends.p
     lines = _new_lines(n)
 
