@@ -51,7 +51,7 @@ class NearEdge(NamedTuple):
 
 
 def _hit_item(k: int, kind: Callable[[Any], T]) -> T:
-    """Return a property of `Pick`, item k of its hit, as a `kind`: that is what type checkers see."""
+    """Return a property of `Pick`, item k of its hit, as a `kind`; type checkers see a `kind`."""
     return property(lambda pick: kind(pick._hit[k]))  # type: ignore[return-value]
 
 

@@ -108,7 +108,7 @@ class RoundRegion:
         self._is_lasso = not region.convex and len(self._outline) > 1
 
     def select(self, rounds: Floats) -> Flags:
-        """Return which solids, rows (n, 7) of axis ends and a radius above 0, are selected, (n,)."""
+        """Return which solids, rows (n, 7) of axis ends and a radius above 0, are selected."""
         if not self._want_inside:
             touching = self._meeting(rounds)
             if self._is_lasso:
@@ -282,7 +282,7 @@ class RoundRegion:
         return sum(terms, Fraction(0))
 
     def _around_region(self, rounds: Floats, touching: Flags) -> Flags:
-        """Return which `touching` solids contain all of the region, so their surface is not in it."""
+        """Return which `touching` solids contain the whole region: their surface is not in it."""
         camera, result = self._camera, np.zeros(len(rounds), np.bool_)
         if not (np.isfinite(camera.near) and np.isfinite(camera.far)) or not touching.any():
             return result

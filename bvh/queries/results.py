@@ -122,7 +122,7 @@ class AllHits(Located, Ragged, Table):
     array([4.])
     """
 
-    prim_id: NDArray[np.int32]
+    prim_id: Ids
     t: NDArray[np.float64]
     u: NDArray[np.float64]
     v: NDArray[np.float64]
@@ -278,7 +278,7 @@ class Overlaps(Ragged):
         """Return the ids of a single query as an array; a TypeError for a batch of queries."""
         if self.shape:
             raise TypeError("only the result of a single query is an array: see prim_id, offsets")
-        ids: NDArray[np.int32] = in_numpy(self.prim_id)
+        ids: Ids = in_numpy(self.prim_id)
         converted = ids if dtype is None else ids.astype(dtype, copy=False)
         if copy is False and converted is not ids:
             raise ValueError(f"ids are int32: there is no {converted.dtype} array without a copy")

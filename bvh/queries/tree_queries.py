@@ -295,7 +295,7 @@ class TreeQueries(
         triangles = now._triangles()
         return cached(now._arrays, "_is_oriented", lambda _: is_oriented(triangles))
 
-    def open_edges(self) -> NDArray[np.int32]:
+    def open_edges(self) -> Pairs:
         """Return the edges of a tree over triangles that an odd number of finite faces share.
 
         Returns

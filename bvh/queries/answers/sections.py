@@ -110,12 +110,11 @@ class Section(Intersections):
         """
         lines = [line @ self.axes.T * (1.0, -1.0) for line in self.polylines]
         points = np.concatenate([*lines, np.zeros((0, 2))])
-        # The view box: that of an empty drawing is a unit square.
-        low, size = np.zeros(2), np.ones(2)
+        low, size = np.zeros(2), np.ones(2)  # of an empty drawing
         if len(points):
             low, size = points.min(axis=0), np.ptp(points, axis=0)
         margin = 0.02 * (float(size.max()) or 1.0)
-        box = " ".join(f"{x!r}" for x in [*(low - margin).tolist(), *(size + 2 * margin).tolist()])
+        box = " ".join(map(repr, [*(low - margin).tolist(), *(size + 2 * margin).tolist()]))
         elements = []
         # One path for all closed polylines, so that holes are left free, and one for all others.
         for closed, fill in ((True, "#d9d9d9"), (False, "none")):
@@ -127,9 +126,8 @@ class Section(Intersections):
                     f'<path d="{steps}" fill="{fill}" fill-rule="evenodd" stroke="black" '
                     f'stroke-width="{margin / 10!r}"/>\n'
                 )
-        content = "".join(elements)
-        text = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}">\n{content}</svg>\n'
-        return _written(path, text)
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}">\n'
+        return _written(path, "".join([head, *elements, "</svg>\n"]))
 
     def to_dxf(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the section as a drawing in DXF; written to `path`, if given.

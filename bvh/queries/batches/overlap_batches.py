@@ -86,9 +86,8 @@ class RegionSearch(NamedTuple):
 
 
 def search_of(
-    arrays: TreeArrays, bounds: NDArray[np.float64],
-    select: Callable[[Any], Overlaps] | None = None,
-) -> RegionSearch:  # fmt: skip
+    arrays: TreeArrays, bounds: NDArray[np.float64], select: Callable[[Any], Overlaps] | None = None
+) -> RegionSearch:
     """Return the region search of a tree with `bounds` (2, 3); `select` applies a mask."""
     primitives = arrays.primitives
 
@@ -112,16 +111,16 @@ def axis_of(row: NDArray[np.float64]) -> Any:
 
 def find_overlaps(
     search: RegionSearch, regions: Regions, count: int, threads: int, progress: Progress | None
-) -> tuple[NDArray[np.int64], Codes]:
+) -> tuple[Codes, Codes]:
     """Return (offsets, codes): region i overlaps ``codes[offsets[i] : offsets[i + 1]]``.
 
     Codes are ids, in a scene with the leaf in the high half; they ascend for each region.
     """
     # Of each chunk, by its first region: the number of results of each region, and their codes.
-    parts: dict[int, tuple[NDArray[np.int64], Codes]] = {}
+    parts: dict[int, tuple[Codes, Codes]] = {}
 
     def work(begin: int, end: int) -> None:
-        def keys_of(queries: NDArray[np.int64], codes: Codes) -> Keys:
+        def keys_of(queries: Codes, codes: Codes) -> Keys:
             """Return a key of 64 bits for each pair, which sorts by query, leaf and primitive."""
             # In a scene, the leaf is moved from bit 32 down to PRIM_BITS, to leave room above.
             if search.owners is not None:
@@ -145,7 +144,7 @@ def find_overlaps(
 
 def _find_keys(
     search: RegionSearch, regions: Regions, begin: int, end: int,
-    keys_of: Callable[[NDArray[np.int64], Codes], Keys],
+    keys_of: Callable[[Codes, Codes], Keys],
 ) -> Keys:  # fmt: skip
     """Return the keys of the primitives that regions begin..end-1 overlap, ascending, each once.
 
@@ -176,7 +175,7 @@ def _codes(search: RegionSearch, keys: Keys) -> Codes:
 
 def _decided(
     search: RegionSearch, regions: Regions, found: region_search.Found, count: int
-) -> tuple[NDArray[np.int64], Codes]:
+) -> tuple[Codes, Codes]:
     """Return the regions and codes, (m,) each, of overlapping pairs among the `count` pairs found.
 
     Pairs that the kernel has left undecided, with the complement of a code, are decided here.
@@ -242,7 +241,7 @@ class TreePair(NamedTuple):
 
     row: TreeRow
     row2: TreeRow
-    motions: NDArray[np.int64]  # see `pair_frames.set_motions`
+    motions: Codes  # see `pair_frames.set_motions`
     leaf: int  # the row of the first tree's map, if `motions` have maps
     leaf2: int
     shared: int  # TWO_MESHES, ONE_MESH or ONE_TREE
@@ -281,7 +280,7 @@ def find_pairs(
     return keys.view("<i4").reshape(-1, 2)[:, ::-1].copy()
 
 
-def split_pair(pair: TreePair, count: int) -> NDArray[np.int64]:
+def split_pair(pair: TreePair, count: int) -> Codes:
     """Return some `count` pairs of subtrees, rows (m, ENTRY), that make up a pair of trees."""
     search = meeting_pairs.new_pair_search(count)
     # The entry of the pair of roots is all zeros.
@@ -291,9 +290,7 @@ def split_pair(pair: TreePair, count: int) -> NDArray[np.int64]:
     return search.stack[first:height].reshape(-1, ENTRY)
 
 
-def pairs_that_meet(
-    pair: TreePair, search: PairSearch, cancel: NDArray[np.int32]
-) -> list[NDArray[np.int64]]:
+def pairs_that_meet(pair: TreePair, search: PairSearch, cancel: Ids) -> list[Codes]:
     """Return the pairs of faces that a search finds, in arrays (n, 2); end if `cancel` is not 0."""
     found, done = [], False
     while not (done or cancel[0]):

@@ -53,7 +53,7 @@ def source_of(arrays: Any, owner: Any, rays: Any, shape: tuple[int, ...] | None 
     return primitives, 0, None if type(primitives) is Triangles else _copied(rays, shape)
 
 
-def _copied(rays: Rays, shape: tuple[int, ...] | None) -> tuple[NDArray[np.float64], ...]:
+def _copied(rays: Rays, shape: tuple[int, ...] | None) -> tuple[Floats, ...]:
     """Return copies of origins and directions, (*shape, 3); a row that all share is broadcast."""
     full = (len(rays.origins), 3) if shape is None else (*shape, 3)
     columns = (column.copy() for column in (rays.origins, rays.directions))

@@ -53,9 +53,8 @@ class RoundSearch(RaySearch):
         """Return a counter of hits by `count_hits`, for rays with the ranges and mask of `like`."""
 
         def count(
-            origins: NDArray[np.float64], directions: NDArray[np.float64],
-            counts: NDArray[np.int64],
-        ) -> None:  # fmt: skip
+            origins: NDArray[np.float64], directions: NDArray[np.float64], counts: NDArray[np.int64]
+        ) -> None:
             rays = like._replace(origins=origins, directions=directions)
             counts[:] = self.count_hits(RayBatch(rays, (len(counts),)), RayOptions(), once=True)
 
