@@ -216,8 +216,7 @@ class Projection:
         [[-0.5, 0.5, 5.0], [0.5, 0.5, 5.0]]
         """
         if device is not None:
-            on_device: tuple[Floats, Floats] = enrolled("rays of cameras on devices")(self, device)
-            return on_device
+            return enrolled("rays of cameras on devices")(self, device)  # type: ignore[no-any-return]
         x = (np.arange(self.width) + 0.5) / self.pixel_ratio
         y = (np.arange(self.height) + 0.5) / self.pixel_ratio
         return self.ray(x, y[:, None])

@@ -165,7 +165,7 @@ class SelectedTrees(VisitedTrees):
                 for row, part in parts.items() if found[row].any()}  # fmt: skip
 
     def _faces_at_pixels(self, region: Region) -> NDArray[np.int64]:
-        """Return the codes, ascending, of faces that rays through pixels of the region meet first."""
+        """Return the codes, ascending, of faces that rays through the region's pixels meet."""
         camera, corners, samples = self.camera, region.outline, self.options.samples
         bounds = zip(corners.min(axis=0).tolist(), corners.max(axis=0).tolist(), strict=True)
         scale = samples * camera.pixel_ratio

@@ -257,8 +257,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         >>> tree.to("cpu").closest_hit([0.25, 0.25, 1.0], [0.0, 0.0, -1.0]).t  # doctest: +SKIP
         1.0
         """
-        there: DeviceBVH = enrolled("trees on devices")(self, device)
-        return there
+        return enrolled("trees on devices")(self, device)  # type: ignore[no-any-return]
 
 
 def _corner_rows(

@@ -348,8 +348,7 @@ class TreeQueries(
 
         if has_shapes(query, self, other):
             assert isinstance(other, TreeBase)
-            find_contacts: FindPairs[Pairs] = enrolled("contacts of round trees")(self, other)
-            return find_contacts
+            return enrolled("contacts of round trees")(self, other)  # type: ignore[no-any-return]
         arrays, second = self._arrays, self._other_tree(query, other)
         # Not `second._arrays` for this tree: a refit may have replaced `arrays` in between.
         others = arrays if second is self else second._arrays

@@ -24,7 +24,6 @@ from bvh.runtime.arguments import kernel_input
 from bvh.runtime.memory import Shelf
 from bvh.runtime.threads import Progress, share
 from bvh.traversal.points.parity import decide_parity, write_ways_out
-from bvh.traversal.rays.blocks import HALF
 from bvh.traversal.rays.ray_batch import Rays
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import Instanced
@@ -162,15 +161,12 @@ def _on_surface(search: RaySearch, batch: RayBatch) -> NDArray[np.bool_]:
     """Return which rays of a batch begin on a face with an area, (n,), by rays of t from 0 to 0."""
     # A ray in the plane of a face misses it. Of three directions that are not in one plane, at most
     # two are in the plane of the face.
-    rays, n, result = batch.rays, batch.size, np.zeros(batch.size, np.bool_)
-    # For few points all three are one query, as a query takes longer than so few rays.
-    for turns in TURNS[None] if 3 * n < HALF else TURNS[:, None]:
-        turned = kernel_input(rays.directions.take(turns, axis=1).reshape(-1, 3))
-        origins = rays.origins if len(turns) == 1 else kernel_input(rays.origins.repeat(3, axis=0))
-        short = Rays(origins, turned, AT_POINT, AT_POINT, rays.masks)
-        hits = search.any_hits(RayBatch(short, (len(origins),)), OPTIONS)
-        result |= np.reshape(hits, (n, -1)).any(axis=1)
-    return result
+    rays = batch.rays
+    turned = kernel_input(rays.directions.take(TURNS, axis=1).reshape(-1, 3))
+    origins = kernel_input(rays.origins.repeat(3, axis=0))
+    short = Rays(origins, turned, AT_POINT, AT_POINT, rays.masks)
+    hits = search.any_hits(RayBatch(short, (len(origins),)), OPTIONS)
+    return np.reshape(hits, (-1, 3)).any(axis=1)
 
 
 def inside_one(searched: Searched, point: Sequence[float], surface: bool = True) -> bool | None:
