@@ -166,7 +166,7 @@ def _on_surface(search: RaySearch, batch: RayBatch) -> NDArray[np.bool_]:
     origins = kernel_input(rays.origins.repeat(3, axis=0))
     short = Rays(origins, turned, AT_POINT, AT_POINT, rays.masks)
     hits = search.any_hits(RayBatch(short, (len(origins),)), OPTIONS)
-    return np.reshape(hits, (-1, 3)).any(axis=1)
+    return np.asarray(np.reshape(hits, (-1, 3)).any(axis=1))
 
 
 def inside_one(searched: Searched, point: Sequence[float], surface: bool = True) -> bool | None:
