@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.transforms import square_matrices
 from bvh.runtime import arguments
-from bvh.runtime.arguments import EdgeRule, check_option, flag, kernel_input, thread_count
+from bvh.runtime.arguments import Cull, EdgeRule, check_option, flag, kernel_input, thread_count
 from bvh.runtime.calls.user_calls import UserCall
 from bvh.runtime.foreign_arrays import ORDINARY, is_lazy, is_other
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
@@ -107,6 +107,23 @@ def with_progress(
     """Return `search(*given, report)`; `report` is the callback of `progress`, or None."""
     with heard(progress) as report:
         return search(*given, report)
+
+
+def answer_rays(
+    search: Callable[..., Answer], target: Any, batch: RayBatch, cull: Cull | None,
+    threads: int | None, progress: ProgressLike | None, sort: bool | None, filter: Filter | None,
+    data: object, *more: object,
+) -> Answer:  # fmt: skip
+    """Check the options of a query of rays; return `search(batch, options, *more)`.
+
+    `search` is a method of `target`, a `RayTarget`; `data` is the last argument of a `filter`.
+    """
+    # `ray_batch` has checked the argument `validate_rays`.
+    check_options(sort, validate=False, filter=filter, data=data)
+    accept = None if filter is None else target.filter_call(filter, data)
+    side, workers = target.side_to_cull(cull), thread_count(threads)
+    with heard(progress) as report:
+        return search(batch, RayOptions(side, accept, workers, report, sort), *more)
 
 
 def check_method(method: str) -> None:
@@ -274,7 +291,7 @@ def masked(batch: RayBatch, mask: ArrayLike) -> RayBatch:
                 f"mask must have a shape that broadcasts to the rays', {batch.shape}, "
                 f"got {bits.shape}"
             ) from None
-    return batch._replace(rays=batch.rays._replace(masks=kernel_input(bits.reshape(-1))))
+    return RayBatch(Rays(*batch.rays[:4], kernel_input(bits.reshape(-1))), batch.shape)
 
 
 def unmasked(batch: RayBatch) -> RayBatch:

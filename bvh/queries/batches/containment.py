@@ -74,7 +74,8 @@ def inside(
 
     def work(begin: int, end: int) -> None:
         memory, some, found = _SHELF.take(), kernel_input(points[begin:end]), result[begin:end]
-        ways, crossings, near = (array[: end - begin] for array in memory)
+        n, (ways, crossings, near) = end - begin, memory
+        ways, crossings = ways[:n], crossings[:n]
         write_ways_out(corners, DIRECTIONS, some, ways)
         ways = kernel_input(ways)
         count_crossings(some, ways, crossings)
@@ -82,12 +83,13 @@ def inside(
         # points that may be on a face to `near`, and returns their number.
         marks = found.view(np.uint8)
         near_count = decide_parity(arrays.row, some, crossings, surface, marks, near)
-        batch = RayBatch(like._replace(origins=some, directions=ways), (end - begin,))
-        if in_scene:
-            _add_inside_leaves(search, batch, crossings, found)
-        if near_count:
-            near = near[:near_count]
-            found[near] |= _on_surface(search, _chosen_rays(batch, near))
+        if near_count or in_scene:
+            batch = RayBatch(like._replace(origins=some, directions=ways), (n,))
+            if in_scene:
+                _add_inside_leaves(search, batch, crossings, found)
+            if near_count:
+                near = near[:near_count]
+                found[near] |= _on_surface(search, _chosen_rays(batch, near))
         _SHELF.give_back(memory)
 
     share(len(points), MAX_INSIDE, work, threads, progress, FEWEST_POINTS)

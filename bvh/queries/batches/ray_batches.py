@@ -180,15 +180,15 @@ def _closest(
     arrays: TreeArrays, batch: RayBatch, goal: Callable[[], Goal], options: RayOptions
 ) -> Hits:
     """Return the closest hit of each ray; `goal()` returns the goal of the kernel for a chunk."""
-    out = result_columns(batch.size, id_type_of(arrays.primitives))
+    t, prim_id, u, v, front = out = result_columns(batch.size, id_type_of(arrays.primitives))
     if arrays.nodes.data.size == 0:
         for column, miss in zip(out, (np.inf, -1, np.nan, np.nan, False), strict=True):
             column.fill(miss)
-    _trace(arrays, batch, goal, options, out._replace(front=out.front.view(np.uint8)))
+    _trace(arrays, batch, goal, options, Columns(t, prim_id, u, v, front.view(np.uint8)))
     if not isinstance(arrays.primitives, Instanced):
         return results.hits_of(shaped(batch.shape, *out))
-    owner, leaf, prim_id = named_codes(out.prim_id, arrays.primitives.owners, options.threads)
-    return results.scene_hits_of(shaped(batch.shape, *out._replace(prim_id=prim_id), owner, leaf))
+    owner, leaf, prim_id = named_codes(prim_id, arrays.primitives.owners, options.threads)
+    return results.scene_hits_of(shaped(batch.shape, t, prim_id, u, v, front, owner, leaf))
 
 
 def _goals(options: RayOptions, arrays: TreeArrays, any_hit: bool) -> Callable[[], Goal]:

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike
 from bvh.queries.batches import quick_calls
 from bvh.queries.query_arguments import (
     Filter,
-    RayOptions,
-    check_options,
+    answer_rays,
     edge_rule,
     is_foreign,
     plain_ray,
@@ -21,10 +20,9 @@ from bvh.queries.query_arguments import (
 from bvh.queries.results import AllHits, Hits
 from bvh.queries.targets import RayTarget
 from bvh.queries.verbs import RAY_ARRAYS, Merge, verb
-from bvh.runtime import arguments
-from bvh.runtime.arguments import CountResult, Cull, EdgeRule, TruthResult, flag
+from bvh.runtime.arguments import CountResult, Cull, EdgeRule, TruthResult, flag, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer
-from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.progress_bars import ProgressLike
 
 HitOfOne = TypeVar("HitOfOne", covariant=True)
 
@@ -76,29 +74,6 @@ class RayQueries:
     def _rays_without(self, exclude: int | str | ArrayLike) -> RayTarget:
         """Return the target of rays that ignore instances; here, where there are none, raise."""
         raise ValueError(f"exclude must be None where there are no instances, got {exclude!r}")
-
-    def _search_rays(
-        self, query: Callable[..., Any], search: str, given: dict[str, Any], *more: object
-    ) -> Any:
-        """Return the answer of a `query`, from `search`, the name of a method of the target.
-
-        `given` has the query's arguments by name, which are checked here; `more` are those of the
-        target's method that follow rays and options.
-        """
-        origins, directions, t_min, t_max, mask = rays = [given[name] for name in RAY_ARRAYS]
-        if is_foreign(*rays):
-            return foreign_answer(query, given)
-        exclude, accept, threads = given["exclude"], given["filter"], given["threads"]
-        target: Any = self._ray_target() if exclude is None else self._rays_without(exclude)
-        validate = given["validate_rays"]
-        batch = ray_batch(origins, directions, t_min, t_max, mask, validate, threads)
-        sort, data = given.get("sort"), given["data"]
-        check_options(sort, validate=False, filter=accept, data=data)
-        call = None if accept is None else target.filter_call(accept, data)
-        side, workers = target.side_to_cull(given["cull"]), arguments.thread_count(threads)
-        with heard(given["progress"]) as report:
-            options = RayOptions(side, call, workers, report, sort)
-            return getattr(target, search)(batch, options, *more)
 
     @verb(RAY_ARRAYS, Hits, Merge.LEAST)
     def closest_hit(
@@ -198,7 +173,14 @@ class RayQueries:
                     return hits
         if flag("counters", counters) and filter is not None:
             raise ValueError("counters must be False where there is a filter, got True")
-        return self._search_rays(self.closest_hit, "closest_hits", locals(), counters)  # type: ignore[no-any-return]
+        if is_foreign(origins, directions, t_min, t_max, mask):
+            return foreign_answer(self.closest_hit, locals())
+        target = self._ray_target() if exclude is None else self._rays_without(exclude)
+        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
+        return answer_rays(
+            target.closest_hits, target, batch, cull, threads, progress, sort, filter, data,
+            counters,
+        )  # fmt: skip
 
     @verb(RAY_ARRAYS, np.bool_, Merge.ANY)
     def any_hit(
@@ -244,7 +226,13 @@ class RayQueries:
                     )
                 if blocked is not None:
                     return blocked
-        return self._search_rays(self.any_hit, "any_hits", locals())
+        if is_foreign(origins, directions, t_min, t_max, mask):
+            return foreign_answer(self.any_hit, locals())
+        target = self._ray_target() if exclude is None else self._rays_without(exclude)
+        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
+        return answer_rays(
+            target.any_hits, target, batch, cull, threads, progress, sort, filter, data
+        )
 
     @verb(RAY_ARRAYS, AllHits, Merge.LISTS)
     def all_hits(
@@ -293,8 +281,14 @@ class RayQueries:
             hits = quick_calls.all_hits(searched, origins, directions, t_min, t_max, once)
             if hits is not None:
                 return hits
-        limit = None if max_hits is None else arguments.whole_number("max_hits", max_hits)
-        return self._search_rays(self.all_hits, "all_hits", locals(), once, limit)  # type: ignore[no-any-return]
+        if is_foreign(origins, directions, t_min, t_max, mask):
+            return foreign_answer(self.all_hits, locals())
+        limit = None if max_hits is None else whole_number("max_hits", max_hits)
+        target = self._ray_target() if exclude is None else self._rays_without(exclude)
+        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
+        return answer_rays(
+            target.all_hits, target, batch, cull, threads, progress, None, filter, data, once, limit
+        )
 
     @verb(RAY_ARRAYS, np.int64, Merge.SUM)
     def count_hits(
@@ -331,7 +325,13 @@ class RayQueries:
             one = quick_calls.count_hits(searched, ray, t_min, t_max, once)
             if one is not None:
                 return one
-        return self._search_rays(self.count_hits, "count_hits", locals(), once)
+        if is_foreign(origins, directions, t_min, t_max, mask):
+            return foreign_answer(self.count_hits, locals())
+        target = self._ray_target() if exclude is None else self._rays_without(exclude)
+        batch = ray_batch(origins, directions, t_min, t_max, mask, validate_rays, threads)
+        return answer_rays(
+            target.count_hits, target, batch, cull, threads, progress, None, filter, data, once
+        )
 
 
 class CasterQueries(RayQueries, Generic[HitOfOne]):
