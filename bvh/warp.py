@@ -136,10 +136,9 @@ def _tracer(every_hit: bool) -> Any:
         target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64,
         t_max: wp.float64, goal: wp.int32,
     ):  # fmt: skip
-        """Return the `Hit` of a ray for the goal CLOSEST, ANY or COUNT of `marks`.
+        """Return the `Hit` of a ray, t_min to t_max, for the goal CLOSEST, ANY or COUNT of `marks`.
 
-        Only CLOSEST fills t, u, v, prim_id, leaf and front; ANY and COUNT fill `count`. The range
-        of the ray is t_min to t_max, in lengths of `direction`.
+        Only CLOSEST fills t, u, v, prim_id, leaf and front; ANY and COUNT fill `count`.
         """
         hit = Hit()
         hit.t = INF
