@@ -199,7 +199,7 @@ def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any) -> RayBatc
 
 
 def _plain_rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64] | None:
-    """Return an array of `shape` as rows (n, 3), a shared row as (1, 3); None if not as it is."""
+    """Return an array as rows (n, 3), or (1, 3) if all share a row; None if that needs a copy."""
     # The bits of `flags.num`: faster to read than the attributes of `flags`.
     flags = array.flags.num
     if array.dtype is not FLOAT64 or not flags & ALIGNED:

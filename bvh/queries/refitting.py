@@ -19,7 +19,7 @@ from bvh.tree.shapes import shape_of
 
 
 class Origin(NamedTuple):
-    """A tree before its first refit, from which all begin: faces that were lost may return."""
+    """A tree before its first refit, from which every refit begins: lost faces may return."""
 
     arrays: TreeArrays
     members: Members  # the primitives in its leaves, and the vertices that these use

@@ -148,7 +148,7 @@ class TreeBase:
         return copy
 
     def _snapshot(self) -> Self:
-        """Return the tree as it is now, which no refit changes, to read several attributes."""
+        """Return the tree as it is now: a copy on the same arrays, which no refit changes."""
         now = object.__new__(type(self))
         # Read once before the lock is taken: the first use of a mapped tree checks its file.
         _ = self._arrays

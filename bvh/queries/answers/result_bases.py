@@ -159,7 +159,7 @@ class PerQuery(Table):
 
     @classmethod
     def _of(cls, rows: Sequence[Any], nothing: Any, shape: tuple[int, ...]) -> Self:
-        """Return the result for `rows`, the fields of one query each; so is `nothing`."""
+        """Return the result for `rows`, the fields of one query each, as is `nothing`."""
         columns = {}
         for field, values in zip(fields(cls), zip(*rows, nothing, strict=True), strict=True):  # type: ignore[arg-type]
             # With `nothing`, arrays without rows have their other axes, too.

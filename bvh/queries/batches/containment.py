@@ -99,7 +99,7 @@ def inside(
 def _add_inside_leaves(
     search: RaySearch, batch: RayBatch, crossings: NDArray[np.int64], result: NDArray[np.bool_]
 ) -> None:
-    """Mark in `result` points inside some leaf, of those with an even sum of crossings (n,)."""
+    """Mark in `result` the points inside some leaf although the sum of crossings is even."""
     # If the sum over the leaves is odd, so is the number of some leaf: the point is marked already.
     undecided = np.flatnonzero(~result & (crossings > 0))
     ends = np.cumsum(crossings[undecided])

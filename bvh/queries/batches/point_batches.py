@@ -139,7 +139,7 @@ class ShapeSearch(NearestSearch):
         self, points: Floats, threads: int, progress: Progress | None = None, *,
         surface: bool = True,
     ) -> NDArray[np.bool_]:  # fmt: skip
-        """Return which points are in a shape or inside of faces; with `surface`, or on these."""
+        """Return which points are in a shape or inside faces; with `surface`, or on either."""
         if self.faces is None:
             found = np.zeros(len(points), np.bool_)
         else:

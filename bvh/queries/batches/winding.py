@@ -127,7 +127,7 @@ def add_angles(
     loops: Loops, points: NDArray[np.float64], ways: NDArray[np.float64],
     found: NDArray[np.float64], threads: int,
 ) -> None:  # fmt: skip
-    """Add the angles of the boundary `loops` to `found` (n,), signed crossings along `ways`."""
+    """Add the angles of the boundary `loops` to `found` (n,), signed crossings of rays `ways`."""
 
     def work(begin: int, end: int) -> None:
         add_boundary(loops, points, ways, begin, end, found)

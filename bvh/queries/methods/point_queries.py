@@ -329,7 +329,7 @@ class PointQueries:
 def warn_if_open(
     searched: PointQueries, mask: int | None, query: str, consequence: str = PARITY_WARNING
 ) -> None:
-    """Warn, once for each tree or scene, of open edges in `mask`: of `consequence` for `query`."""
+    """Warn, once for each tree or scene, if faces in `mask` are open: `consequence` is a text."""
     surface = searched._open_surface(mask)
     if surface is not None:
         warn_caller(f"{surface}: {consequence.format(query)}")

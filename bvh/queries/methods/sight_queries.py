@@ -212,7 +212,7 @@ def _new_lines(size: int) -> Lines:
 def _segments(
     ends: Ends, shape: tuple[int, ...], threads: int | None
 ) -> tuple[tuple[ArrayLike, ...], NDArray[np.bool_]]:
-    """Return (origins, directions, t_min, t_max) from p, t 0, to q, t 1; and which are finite."""
+    """Return rays from p, t 0, to q, t 1, as `any_hit` takes them, and which are finite, (...)."""
     n, p = ends.size, ends.p
     lines = _new_lines(n)
 
