@@ -185,7 +185,11 @@ def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: Row) -> Geometry:
 def from_renderer(
     view: ArrayLike, projection: ArrayLike, depth: DepthRange, reversed_z: bool, raster: Raster
 ) -> tuple[Geometry, bool, float, float]:
-    """Return (geometry, perspective, near, far) of the matrices of `Camera.from_matrices`."""
+    """Return (geometry, perspective, near, far) of the matrices of `Camera.from_matrices`.
+
+    `perspective` is False for parallel rays, `near` and `far` are depths in space. The arguments
+    are checked here.
+    """
     check_option("depth", depth, tuple(CONVENTIONS))
     if not isinstance(reversed_z, bool | np.bool_):
         raise TypeError(f"reversed_z must be True or False, got {reversed_z!r}")

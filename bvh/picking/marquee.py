@@ -90,7 +90,10 @@ def select_in_tree(
     what: Selected = "faces", mode: RegionMode = "touching", visible_only: bool = False,
     samples: int = 1, mask: int | None = None, threads: int | None = None,
 ) -> Selection:  # fmt: skip
-    """Return what a rectangle, or a lasso if `closed`, selects of a tree (see `BVH.pick_rect`)."""
+    """Return what a rectangle selects of a tree, or a lasso if `closed`; see `BVH.pick_rect`.
+
+    `corners` are two opposite corners, (2, 2), or those of the lasso, (n, 2), in pixels.
+    """
     if closed:
         region = regions.lasso(camera, corners)
     else:
@@ -248,7 +251,10 @@ class SelectedTrees(VisitedTrees):
         return part._replace(ids=part.ids[seen])
 
     def _is_seen(self, points: Floats) -> NDArray[np.bool_]:
-        """Return which points (n, 3) are in the picture, with no face in front of them."""
+        """Return which points (n, 3) are in the picture and hidden by no face.
+
+        A face with a corner at the point does not hide it.
+        """
         pixels, depth = self._in_picture(points)
         in_picture = np.flatnonzero(~np.isnan(depth))
         seen = np.zeros(len(points), np.bool_)

@@ -162,7 +162,10 @@ class TreeFaces:
         return compacted(OwnedTriangles(tree.vertices, tree.faces[ids], ids))
 
     def reaching(self, matrix: Floats, planes: Floats) -> Ids | None:
-        """Return the ids of primitives that may be in a frustum; None if all may be."""
+        """Return the ids of primitives that may be in a frustum; None if all may be.
+
+        `matrix` (3, 4) maps the tree to the world, where `planes` (k, 4) are those of the frustum.
+        """
         tree = self.tree
         if len(tree) <= FEW_FACES:
             return None
@@ -246,7 +249,10 @@ class VisitedTrees:
         return triangles[possible], prims[possible], leaves[possible]
 
     def cast(self, points: Floats, t_max: ArrayLike) -> tuple[Floats, Ints, Ints]:
-        """Return (t, leaf, prim_id) of the closest hits at pixels (n, 2), from near to `t_max`."""
+        """Return (t, leaf, prim_id) of the closest hits of rays through n pixels, given by (n, 2).
+
+        Rays begin at the near plane and end at `t_max`. Misses have t +inf and prim_id -1.
+        """
         rays = *self.camera.ray(points[:, 0], points[:, 1]), self.camera.near, t_max
         options = self.options
         hits = self.placed.source.closest_hit(*rays, threads=options.threads, mask=options.mask)
@@ -261,7 +267,10 @@ def leaves_of(hits: Hits | AllHits) -> Ints:
 
 
 def joined(rows: list[int], surfaces: list[OwnedTriangles]) -> tuple[Floats, Ids, Ints]:
-    """Return the triangles (n, 3, 3) of leaves, given by `surfaces`; primitive and leaf of each."""
+    """Return the triangles (n, 3, 3) of several leaves, with the primitive and leaf of each, (n,).
+
+    `rows` are the leaves, and `surfaces` has the triangles of each leaf.
+    """
     triangles = np.concatenate([some.points[some.faces] for some in surfaces])
     prims = np.concatenate([some.owners for some in surfaces])
     return triangles, prims, np.repeat(rows, [len(some.faces) for some in surfaces])
@@ -283,7 +292,11 @@ def distinct(ids: Ints, count: int) -> Ids:
 
 
 def _judged_bounds(planes: Floats, bounds: Floats, matrices: Floats) -> tuple[Flags, Flags]:
-    """Return which boxes, moved by `matrices`, may meet a frustum, and which surely are inside."""
+    """Return which of n boxes may meet a frustum, planes (k, 4), and which are certainly inside.
+
+    `bounds` (n, 2, 3) are boxes in local coordinates, and `matrices` (n, 3, 4) the maps to the
+    world.
+    """
     with np.errstate(invalid="ignore", over="ignore"):
         middle = 0.5 * bounds[:, 0] + 0.5 * bounds[:, 1]
         half = 0.5 * bounds[:, 1] - 0.5 * bounds[:, 0]

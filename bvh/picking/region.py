@@ -107,7 +107,10 @@ def select_faces(
 def select_part(
     camera: Camera, region: Region, leaf: TreeFaces, matrix: Floats, options: PickOptions
 ) -> SelectedPart:
-    """Return the faces or vertices of a leaf that a region selects, as `options.what` tells."""
+    """Return the faces or vertices of one leaf that a region selects, as `options.what` tells.
+
+    A leaf is a tree moved by `matrix` (3, 4), and `leaf` has the faces of the tree.
+    """
     threads = options.threads or 1
     if options.what == "vertices":
         leaf.tree._must_hold("a selection of vertices", Triangles)

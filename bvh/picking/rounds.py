@@ -125,7 +125,11 @@ class RoundRegion:
         return inside
 
     def _plane(self, a: Fraction, b: Fraction, c: Fraction) -> Row:
-        """Return the plane (see `_row`) that is seen as a x + b y + c = 0, positive if that is."""
+        """Return the plane (see `_row`) that is seen as the line a x + b y + c = 0.
+
+        Points in front of the eye are on its positive side if a x + b y + c >= 0 where they are
+        seen.
+        """
         # A point p is seen at x = gx . v + centre with v = p - eye, and alike y. For perspective,
         # gx . v is divided by the depth: times the depth, the constant `level` is a factor of it.
         level = a * self._centre[0] + b * self._centre[1] + c

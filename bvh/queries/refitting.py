@@ -121,7 +121,11 @@ class Refitting(TreeBase):
     def _points_of(
         self, vertices: ArrayLike, given: dict[str, ArrayLike | None]
     ) -> NDArray[np.float64]:
-        """Check the arguments of `refit`, by name in `given`; return `points` of the primitives."""
+        """Check the arguments of `refit`; return `points` of the moved primitives.
+
+        Rows are vertices of triangles, else all numbers of one primitive. `given` has the optional
+        arguments by name.
+        """
         primitives = self._arrays.primitives
         if isinstance(primitives, Custom):
             raise TypeError("a BVH over custom primitives cannot be refitted: build a new one")

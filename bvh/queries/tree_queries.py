@@ -333,7 +333,10 @@ class TreeQueries(
     def _selected_pairs(
         self, pairs: Pairs, mask: int | None, other: object, other_mask: int | None
     ) -> Pairs:
-        """Return those `pairs`, (m, 2), whose faces the masks of their trees select."""
+        """Return the rows of `pairs`, (m, 2), whose faces are selected.
+
+        The face of this tree by `mask`, that of `other` by `other_mask`; None selects all.
+        """
         assert isinstance(other, TreeBase)
         for side, tree, given in ((0, self, mask), (1, other, other_mask)):
             bits = one_mask(given)
@@ -343,7 +346,10 @@ class TreeQueries(
         return pairs
 
     def _pair_search(self, query: str, other: object) -> FindPairs[Pairs]:
-        """Return `find_pairs` of this tree and `other`, or the like; `query` is for errors."""
+        """Return a function that finds the pairs of faces of this tree and of `other` that meet.
+
+        Its arguments are those of `find_pairs` after the trees; `query` is the name for errors.
+        """
         from bvh.queries.batches.overlap_batches import find_pairs
 
         if has_shapes(query, self, other):

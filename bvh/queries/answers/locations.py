@@ -280,7 +280,10 @@ def _add_shapes(
     both: tuple[Floats, Floats], shapes: list[Shapes], with_normals: bool, ids: Any, t: Any,
     rays: Any,
 ) -> None:  # fmt: skip
-    """Write positions and, if `with_normals`, normals of hits on shapes to `both`, (n, 3) each."""
+    """Write positions and, if `with_normals`, normals of hits on shapes to `both`, (n, 3) each.
+
+    `ids` and `t` (n,) are those of all hits, and `rays` (2, n, 3) their origins and directions.
+    """
     position, normal = both
     for primitives, transform, rows in shapes:
         if with_normals and isinstance(primitives, Custom):
@@ -315,7 +318,10 @@ def _of_one_hit(
 
 
 def _must_not_have_moved(view: Any, moves: int, leaf: Any, ids: Any) -> None:
-    """Raise a RuntimeError if a leaf that is hit has moved since the count of moves was `moves`."""
+    """Raise a RuntimeError if a leaf that is hit has moved since the count of moves was `moves`.
+
+    `view` is the `SceneView`; `leaf` and `ids` (-1 for a miss) are those of hits.
+    """
     if view.moves > moves:
         late = np.flatnonzero((ids >= 0) & (view.moved_at[leaf] > moves))
         if len(late):
@@ -328,7 +334,10 @@ def _must_not_have_moved(view: Any, moves: int, leaf: Any, ids: Any) -> None:
 def on_faces(
     primitives: Triangles | Instanced, leaf: Any, prim_id: Any, u: Any, v: Any
 ) -> tuple[Floats, Floats]:
-    """Return positions and unit normals of hits, (n, 3) each; `leaf` has no items for a tree."""
+    """Return positions and unit normals of hits, (n, 3) each; NaN for misses and shapes.
+
+    `leaf`, `prim_id`, `u` and `v` are columns (n,); for a tree `leaf` has no items.
+    """
     n = len(prim_id)
     ids = (kernel_input(np.asarray(column, np.int32)) for column in (leaf, prim_id))
     weights = (kernel_input(np.asarray(column, np.float64)) for column in (u, v))
@@ -360,7 +369,10 @@ def normals_of(corners: Floats) -> Floats:
 def shape_normals(
     shapes: Primitives, prim_id: Any, position: Floats, transform: Floats | None
 ) -> Floats:
-    """Return unit normals (n, 3) of shapes at `position` (n, 3); `transform` maps the tree."""
+    """Return unit normals (n, 3), in the world, of the shapes `prim_id` (n,) at `position` (n, 3).
+
+    `transform` (3, 4) maps the tree to the world; None for the identity.
+    """
     to_local = np.eye(3, 4)
     if transform is not None:
         to_local = inverses(np.ascontiguousarray(transform).reshape(-1, 3, 4))[0]

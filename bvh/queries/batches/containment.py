@@ -99,7 +99,10 @@ def inside(
 def _add_inside_leaves(
     search: RaySearch, batch: RayBatch, crossings: NDArray[np.int64], result: NDArray[np.bool_]
 ) -> None:
-    """Mark in `result` the points inside some leaf although the sum of crossings is even."""
+    """Mark in `result` the points with an even number of crossings that are inside some leaf.
+
+    `crossings` (n,) are the numbers of crossings of each point's ray with all leaves of a scene.
+    """
     # If the sum over the leaves is odd, so is the number of some leaf: the point is marked already.
     undecided = np.flatnonzero(~result & (crossings > 0))
     ends = np.cumsum(crossings[undecided])

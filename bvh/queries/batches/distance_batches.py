@@ -60,7 +60,10 @@ clearances_of = factory_of(Clearances, *SCENE_COLUMNS)
 def quick_distance(
     arrays: TreeArrays, others: TreeArrays, transform: Any, limit: Any, hint: Any
 ) -> Clearances | None:
-    """Return the result of `BVH.distance_to` for one query; None if arguments need conversion."""
+    """Return the result of `BVH.distance_to` for one query; None if arguments need conversion.
+
+    `arrays` and `others` are those of the two trees, `limit` is the largest distance.
+    """
     # Not `limit < 0.0`, which is False for NaN: NaN is left to the checks.
     if type(limit) is not float or not limit >= 0.0:
         return None

@@ -133,7 +133,10 @@ def gather_batch(
 def joined_hits(
     arrays: TreeArrays, batch: RayBatch, counts: NDArray[np.int64], parts: Parts, threads: int
 ) -> AllHits:
-    """Return the hits in `parts`, which is cleared, as one result; `counts` (n,) are of rays."""
+    """Return the hits in `parts`, which is cleared to free its memory early, as one result.
+
+    `counts` (n,) has the number of hits of each ray.
+    """
     columns, offsets = _joined_columns(id_type_of(arrays.primitives), counts, parts, threads)
     t, prim_id, u, v, front = columns
     hits = t, u, v, front.view(np.bool_), offsets, batch.shape

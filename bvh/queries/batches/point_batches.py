@@ -184,7 +184,10 @@ def _fill(
     kernel: Any, target: Any, batch: PointBatch, extra: tuple[int, ...], found: Nearest,
     threads: int, progress: Progress | None,
 ) -> Nearest:  # fmt: skip
-    """Fill and return `found`: threads call a kernel, with the arguments `extra`, on chunks."""
+    """Fill and return `found`: threads call a kernel, such as `closest_points`, on chunks.
+
+    `extra` are the arguments of the kernel between the range of a chunk and `found`.
+    """
 
     def work(begin: int, end: int) -> None:
         with _shelf_of(target).scratch() as scratch:

@@ -288,7 +288,7 @@ def _gathered(
 def closest_point(
     searched: Searched, point: Sequence[float], limit: float, count: int | None
 ) -> Any:
-    """Return the closest point within the distance `limit`, or those in the `count` next faces."""
+    """Return the closest point within `limit`, or those in the `count` nearest faces; or None."""
     if count is not None:
         return _nearest(searched, point, limit, count)
     one = _measured(searched, point, limit, True)

@@ -127,7 +127,10 @@ def add_angles(
     loops: Loops, points: NDArray[np.float64], ways: NDArray[np.float64],
     found: NDArray[np.float64], threads: int,
 ) -> None:  # fmt: skip
-    """Add the angles of the boundary `loops` to `found` (n,), signed crossings of rays `ways`."""
+    """Add to `found` (n,), the signed crossings of rays, the angles of the boundary `loops`.
+
+    `ways` (n, 3) are the directions of the rays from `points` (n, 3).
+    """
 
     def work(begin: int, end: int) -> None:
         add_boundary(loops, points, ways, begin, end, found)

@@ -329,7 +329,10 @@ class PointQueries:
 def warn_if_open(
     searched: PointQueries, mask: int | None, query: str, consequence: str = PARITY_WARNING
 ) -> None:
-    """Warn, once for each tree or scene, if faces in `mask` are open: `consequence` is a text."""
+    """Warn, once for each tree or scene, if its faces that `mask` selects have open edges.
+
+    The text ends with `consequence`, where `query` takes the place of ``{}``.
+    """
     surface = searched._open_surface(mask)
     if surface is not None:
         warn_caller(f"{surface}: {consequence.format(query)}")

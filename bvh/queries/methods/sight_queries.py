@@ -212,7 +212,10 @@ def _new_lines(size: int) -> Lines:
 def _segments(
     ends: Ends, shape: tuple[int, ...], threads: int | None
 ) -> tuple[tuple[ArrayLike, ...], NDArray[np.bool_]]:
-    """Return rays from p, t 0, to q, t 1, as `any_hit` takes them, and which are finite, (...)."""
+    """Return (origins, directions, t_min, t_max) of rays from p to q, and which are finite, (...).
+
+    t is 0 at p and 1 at q; ranges leave out the margin at both ends.
+    """
     n, p = ends.size, ends.p
     lines = _new_lines(n)
 
