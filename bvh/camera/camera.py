@@ -93,11 +93,13 @@ class Camera(Projection):
         ----------
         eye, target : array_like, shape (3,)
             A point of the plane in which rays start, and the point at the centre of the picture.
+        up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
+            As in `look_at`.
         view_height : float
             Height of the picture in space.
         near, far : float
             Range of visible depths, near < far. A negative `near` shows what is behind the eye.
-        up, width, height, y, pixel_ratio
+        width, height, y, pixel_ratio
             As in `look_at`.
 
         Examples
@@ -148,7 +150,8 @@ class Camera(Projection):
         [20.0, 15.0]
         """
         if hasattr(bounds, "_snapshot"):
-            bounds = bounds._snapshot()  # one state of a tree that another thread may refit
+            # Use one state of a tree that another thread may refit.
+            bounds = bounds._snapshot()
         box = reals("bounds", getattr(bounds, "bounds", bounds))
         default: Axis = getattr(bounds, "up", "z")
         if box.shape != (2, 3) or not np.isfinite(box).all():
@@ -329,7 +332,10 @@ class Camera(Projection):
         cls, raster: Raster, geometry: Geometry, perspective: bool = True, near: float = 0.0,
         far: float = math.inf,
     ) -> Self:  # fmt: skip
-        """Return a camera with the pixels of `raster` and the rays of `geometry`."""
+        """Return a camera of this class with the pixels of `raster` and the rays of `geometry`.
+
+        Rays start at one eye if `perspective`, else they are parallel; `near` and `far` are depths.
+        """
         numbers = geometry._asdict() | raster._asdict()
         return cls(**numbers, perspective=perspective, near=near, far=far)
 

@@ -93,6 +93,9 @@ class SolidQueries(MeshTrees, TreeQueries):
         >>> moves = [trimesh.transformations.translation_matrix([x, 0, 0]) for x in (3, 4, 5, 0)]
         >>> wall.relation(wall, moves).tolist()
         ['overlapping', 'touching', 'disjoint', 'equal']
+        >>> gap = trimesh.transformations.translation_matrix([4.0, 0.2 + 1e-6, 0.0])
+        >>> wall.relation(wall, gap), wall.relation(wall, gap, margin=1e-5)
+        ('disjoint', 'touching')
         """
         from bvh.surfaces.relations import NAMES, relation_of
 
@@ -199,12 +202,18 @@ class SolidQueries(MeshTrees, TreeQueries):
 
     @property
     def volume(self) -> float:
-        """Volume of the solid, rounded correctly; a ValueError as of `overlap_volume`."""
+        """Volume of the solid, rounded correctly, whichever way normals point.
+
+        A ValueError is raised if the mesh has open edges or crosses itself, as by `overlap_volume`.
+        """
         return self._solid_sums("volume")[0]
 
     @property
     def centroid(self) -> NDArray[np.float64]:
-        """Centre of mass of the solid, (3,), NaN without volume; a ValueError as of `volume`."""
+        """Centre of mass of the solid, shape (3,); NaN if it has no volume.
+
+        A ValueError is raised if the mesh has open edges or crosses itself, as by `overlap_volume`.
+        """
         return self._solid_sums("centroid")[1].copy()
 
     @property
@@ -323,7 +332,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         matrices, placed = affine_matrices(transform).reshape(-1, 4, 4), list[Any]()
 
         def tree_over(vertices: NDArray[np.float64]) -> Any:
-            """Return a tree over moved vertices: built once, and refitted later."""
+            """Return a tree over moved vertices: built once, into `placed`, and refitted later."""
             if placed:
                 placed[0].refit(vertices)
             else:

@@ -215,8 +215,9 @@ class TreeQueries(
         >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     tree.save(os.path.join(folder, "one.bvh"))
-        ...     bvh.load(os.path.join(folder, "one.bvh"))
-        BVH(1 triangle, 1 node)
+        ...     again = bvh.load(os.path.join(folder, "one.bvh"))
+        >>> again.closest_hit([0.25, 0.25, 1.0], [0.0, 0.0, -1.0])
+        Hits(t=1.0, prim_id=0, u=0.25, v=0.25, front=True)
         """
         replace_file(os.fspath(path), file_size_and_pieces(self, thread_count(threads))[1])
 
@@ -238,8 +239,10 @@ class TreeQueries(
         --------
         >>> import bvh
         >>> square = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]
-        >>> bvh.BVH.from_mesh((square, [[0, 1, 2, 3]])).face_of([0, 1, -1])
-        array([ 0,  0, -1], dtype=int32)
+        >>> tree = bvh.BVH.from_mesh((square, [[0, 1, 2, 3]]))
+        >>> hits = tree.closest_hit([[0.9, 0.5, 1], [0.1, 0.5, 1], [5, 5, 1]], [0, 0, -1])
+        >>> hits.prim_id, tree.face_of(hits.prim_id)
+        (array([ 0,  1, -1], dtype=int32), array([ 0,  0, -1], dtype=int32))
         """
         if is_other(prim_id):
             return foreign_answer(self.face_of, locals())

@@ -66,6 +66,8 @@ class Interferences(PerQuery):
     >>> found = scene.interferences()
     >>> found, found.volume.tolist(), found.overlaps.tolist()
     (Interferences(2 pairs of instances: 1 overlapping, 1 touching), [0.25, 0.0], [True, False])
+    >>> found[~found.overlaps].records()[0]["names"]
+    ['b', 'c']
     """
 
     relation: NDArray[np.str_]

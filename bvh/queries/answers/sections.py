@@ -223,10 +223,9 @@ class Sections(Ragged):
 def sections_by(
     vertices: Reals, faces: Ids, planes: ArrayLike, ids_of: Callable[[Ids], tuple[Ids, Ids]] | None
 ) -> Section | Sections:
-    """Return the `Section` of a mesh by a plane (4,), or the `Sections` by planes (..., 4).
+    """Return the `Section` of a mesh by a plane (4,), or the `Sections` by planes (..., 4), checked.
 
-    `planes` are checked here. If the mesh is a flattened scene, `ids_of(faces)` returns their
-    prim_id and instance.
+    If the mesh is a flattened scene, `ids_of(faces)` returns their prim_id and their instance.
     """
     from bvh.surfaces.sections import sections_of
 

@@ -102,7 +102,7 @@ class RegionQueries:
             Radii, broadcast against the centres; 0 finds primitives that contain the centre. A
             single number must be finite and at least 0; in an array, other entries meet nothing.
         mask, threads, progress
-            As in `overlap_box`.
+            Bits of faces, number of threads, and callback or bar, as in `overlap_box`.
 
         Examples
         --------
@@ -135,7 +135,7 @@ class RegionQueries:
             Normals need not be normalised. Without planes everything is inside; nothing is inside a
             plane that is not finite.
         mask, threads, progress
-            As in `overlap_box`.
+            Bits of faces, number of threads, and callback or bar, as in `overlap_box`.
 
         Examples
         --------

@@ -162,7 +162,7 @@ class PointQueries:
         Parameters
         ----------
         points, mask, threads, progress
-            As in `closest_point`.
+            Points (..., 3), bits of faces, threads, and callback or bar, as in `closest_point`.
         method : {"parity", "winding"}
             How the inside is decided, as in `contains`; parity with open edges gives a warning.
 
@@ -231,15 +231,21 @@ class PointQueries:
             overlaps whose normals point outward, and for instances that are closed only together;
             the faces of reflected ones are reversed.
         mask, threads, progress
-            As in `closest_point`.
+            Bits of faces, number of threads, and callback or bar, as in `closest_point`.
 
         Examples
         --------
-        >>> import bvh
+        >>> import bvh, numpy as np
         >>> vertices = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
         >>> tree = bvh.BVH.from_triangles(vertices, [[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]])
-        >>> tree.contains([[0.1, 0.1, 0.1], [0.5, 0.5, 0.5], [1.0, 1.0, 1.0]])
+        >>> points = [[0.1, 0.1, 0.1], [0.5, 0.5, 0.5], [1.0, 1.0, 1.0]]
+        >>> tree.contains(points)
         array([ True, False, False])
+        >>> scene = bvh.Scene()
+        >>> scene.add(tree), scene.add(tree, np.diag([2.0, 2.0, 2.0, 1.0]))
+        (0, 1)
+        >>> scene.contains(points)
+        array([ True,  True, False])
         """
         check_method(method)
         if mask is None and threads is None and progress is None and method == "parity":
@@ -286,7 +292,7 @@ class PointQueries:
             times their radius are summed up as one, by the first five terms of a series. At least
             1; infinite for the exact sum. See Notes.
         mask, threads, progress
-            As in `closest_point`.
+            Bits of faces, number of threads, and callback or bar, as in `closest_point`.
 
         Returns
         -------

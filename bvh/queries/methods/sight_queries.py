@@ -87,7 +87,9 @@ class SightQueries:
             coordinate of p and q. Computed points of a surface, such as `Hits.position`, are off by
             some 1e-16 of that, and a line at a low angle is near the surface for longer. Use 1e-6
             for points that were rounded to float32; with 0, only the end points are left out.
-        mask, cull, threads, progress, sort, filter, data
+        mask, cull, threads, progress, sort
+            Options of rays, as in `closest_hit`.
+        filter, data
             As in `any_hit`; hits that the filter rejects are transparent.
 
         Returns
