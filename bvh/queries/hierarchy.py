@@ -245,6 +245,10 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         device : str, warp.Device or torch.device
             As Warp names it: "cuda", "cuda:1", or "cpu", to test what will run on a GPU.
 
+        Returns
+        -------
+        bvh.warp.DeviceBVH
+
         Raises
         ------
         TypeError, ValueError, ImportError

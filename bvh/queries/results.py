@@ -198,7 +198,12 @@ class ClosestPoints(SourcedPerQuery):
 
         (v1-v0) x (v2-v0) of each face, scaled to length 1, as in `Hits.normal`; of spheres and
         capsules they point outward. NaN for a miss, and for faces without area, such as points and
-        segments. Computed on first access. Errors are as of `Hits.position`.
+        segments. Computed on first access.
+
+        Raises
+        ------
+        AttributeError, RuntimeError, ValueError
+            If points were pickled, an instance has moved, or a part's file is gone or changed.
 
         Examples
         --------

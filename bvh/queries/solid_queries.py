@@ -129,13 +129,18 @@ class SolidQueries(MeshTrees, TreeQueries):
         separates them, which may be longer or shorter.
 
         The exact depth is larger by at most `error`: 1e-6 of the depth, or more if the search stops
-        early, where solids overlap by a rounding error or thousands of places are as deep. A mesh
-        with open edges is a ValueError.
+        early, where solids overlap by a rounding error or thousands of places are as deep.
 
         Parameters
         ----------
         other, transform, threads, progress
             As in `relation`.
+
+        Returns
+        -------
+        Penetrations
+            One entry for each transform; numbers for a single transform. A mesh with open edges
+            is a ValueError.
 
         Notes
         -----
@@ -173,6 +178,11 @@ class SolidQueries(MeshTrees, TreeQueries):
         ----------
         other, transform, threads, progress
             As in `relation`.
+
+        Returns
+        -------
+        OverlapVolumes
+            One entry for each transform; numbers for a single transform.
 
         Raises
         ------

@@ -124,7 +124,11 @@ class Located(Sourced):
         hits.normal, -hits.normal)`` faces the ray. In a scene it is transformed by the inverse
         transpose; the normal of a reflected instance is turned over, as its vertices wind the other
         way. Normals of boxes, spheres and capsules point outward. Custom primitives have none.
-        Errors are those of `position`.
+
+        Raises
+        ------
+        AttributeError, RuntimeError
+            As for `position`; an AttributeError also for custom primitives.
         """
         return located(self, "normal")
 

@@ -123,7 +123,10 @@ class PointQueries:
     ) -> FloatResult:  # fmt: skip
         """Return the distance of each point from the surface; arguments are as in `closest_point`.
 
-        Points that miss have +inf.
+        Returns
+        -------
+        ndarray of float64 or float, shape (...)
+            +inf for points that miss.
 
         Examples
         --------
@@ -232,6 +235,10 @@ class PointQueries:
             the faces of reflected ones are reversed.
         mask, threads, progress
             Bits of faces, number of threads, and callback or bar, as in `closest_point`.
+
+        Returns
+        -------
+        ndarray of bool or bool, shape (...)
 
         Examples
         --------

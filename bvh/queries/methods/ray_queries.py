@@ -202,6 +202,11 @@ class RayQueries:
         sort, filter, data
             Options, as in `closest_hit`; the filter is called until it accepts a hit.
 
+        Returns
+        -------
+        ndarray of bool or bool, shape (...)
+            True for rays that hit.
+
         Examples
         --------
         >>> import bvh
@@ -263,6 +268,11 @@ class RayQueries:
         filter, data
             As in `closest_hit`; only accepted hits are returned, and count towards `max_hits`.
 
+        Returns
+        -------
+        AllHits
+            Flat arrays, and offsets to each ray's hits; `position` and `normal` on access.
+
         Examples
         --------
         >>> import bvh
@@ -309,6 +319,10 @@ class RayQueries:
             for rays from outside, an odd number from inside. "closed" counts all faces at an edge.
         filter, data
             As in `closest_hit`; only hits that the filter accepts count.
+
+        Returns
+        -------
+        ndarray of int64 or int, shape (...)
 
         Examples
         --------

@@ -37,6 +37,11 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
         transform, threads
             Matrix (4, 4) that moves `other`, and number of threads, as in `overlap_tree`.
 
+        Returns
+        -------
+        Intersections
+            The segments, with their faces, and the polylines that they form.
+
         Examples
         --------
         >>> import bvh, trimesh
