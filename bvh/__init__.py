@@ -14,11 +14,7 @@ __version__ = "0.2.0"
 
 
 def _modules_of(package: ModuleSpec) -> dict[str, str]:
-    """Return the module of each public name of a package, as its stub file lists them.
-
-    The stub, `__init__.pyi` in the package's folder, has a line for each name:
-    ``from module import name as name``.
-    """
+    """Return the module of each public name of a package, by the lines of its stub file."""
     # By the loader, because the package may be in a zip file.
     loader: Any = package.loader
     stub = loader.get_data(os.path.join(os.path.dirname(str(package.origin)), "__init__.pyi"))
@@ -44,9 +40,6 @@ enrol("contacts of round trees", f"{__name__}.scene.solids.round_trees", "contac
 enrol("relations of round trees", f"{__name__}.scene.solids.round_relations", "relations")
 enrol("contacts of round leaves", f"{__name__}.scene.solids.round_trees", "leaf_contacts")
 enrol("files of scenes", f"{__name__}.scene.files.saved_scenes", "save_scene")
-
-# Modules that `dir` lists with the public names.
-_LISTED_MODULES = ("kernels",)
 
 # Threads import in turn, as they would at `import bvh`, so that a fork detects an import in another
 # thread. No module of the package reads a public name of `bvh` while it is imported: two threads
@@ -98,4 +91,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """List the public names, the version and the module `kernels`, and no others."""
-    return sorted([*__all__, "__version__", *_LISTED_MODULES])
+    return sorted([*__all__, "__version__", "kernels"])

@@ -57,7 +57,7 @@ __dir__ = __all__.copy
 # single shapes, trees, overlaps. One process compiles a family in half the time of several; a
 # process that has finished its own takes modules from the end of another family.
 FAMILIES = (
-    ("bvh.queries.hierarchy", "bvh.scene.scene", "bvh.queries.refitting", "bvh.kernels"),
+    ("bvh.queries.hierarchy", "bvh.scene.scene", "bvh.kernels"),
     ("bvh.geometry.transforms", "bvh.geometry.triangles", "bvh.geometry.boxes",
      "bvh.geometry.obbs", "bvh.geometry.planes", "bvh.geometry.spheres", "bvh.io.polygons",
      "bvh.picking.outlines", "bvh.scene.leaves", "bvh.surfaces.overlap_terms",
@@ -82,13 +82,10 @@ BYTES = OUTPUT + 128
 def _for_compiled_code(check: Callable[..., None] | None = None) -> Callable[[Query], Query]:
     """Return a decorator for functions that only compiled functions can call.
 
-    `check`, if given, is called when a call is compiled, with Numba's types in place of the
-    arguments; it raises if the function does not support these types.
+    `check`, if given, gets Numba's types of the arguments when a call is compiled, and may raise.
     """
 
     def register(function: Query) -> Query:
-        """Return the decorated function; called from Python, it raises a TypeError."""
-
         @wraps(function)
         def refuse(*_: object, **__: object) -> NoReturn:
             raise TypeError(
@@ -99,24 +96,19 @@ def _for_compiled_code(check: Callable[..., None] | None = None) -> Callable[[Qu
         @by_type(refuse)
         @wraps(function)
         def choose(*given: Any, **named: Any) -> Query:
-            # Numba calls this with types, and compiles the function that it returns.
             if check is not None:
                 check(*given, **named)
             return function
 
-        # Python calls `refuse`. The first compiled function that uses the result activates Numba,
-        # which then compiles calls of `refuse` as calls of what `choose` returns.
+        # The first compiled function that uses the result activates Numba, which then compiles
+        # calls of `refuse` as calls of what `choose` returns.
         return Deferred(refuse, lambda refuse: refuse)  # type: ignore[return-value]
 
     return register
 
 
 def _check_outputs(arrays, origin, direction, t_min, t_max, t, prim_id):
-    """Raise a TypingError unless `t` and `prim_id` are types of arrays that `first_hits` can fill.
-
-    Each argument is the Numba type of the argument of `first_hits` with this name. The first five
-    are unused: Numba passes the types of all arguments.
-    """
+    """Raise a TypingError unless `first_hits` can fill arrays of the types `t` and `prim_id`."""
     for name, array, dtype in (("t", t, types.float64), ("prim_id", prim_id, types.int32)):
         good = isinstance(array, types.Array) and (array.dtype, array.layout) == (dtype, "C")
         if not (good and array.mutable):
@@ -164,10 +156,7 @@ def any_hit(
 ) -> bool:
     """Return whether a ray hits anything: True exactly where `closest_hit` has a hit.
 
-    Parameters
-    ----------
-    arrays, origin, direction, t_min, t_max
-        The `arrays` of a tree and a ray with its range of t, as in `closest_hit`.
+    Arguments are as in `closest_hit`.
 
     Examples
     --------
@@ -192,7 +181,7 @@ def first_hits(
     Parameters
     ----------
     arrays, origin, direction, t_min, t_max
-        The `arrays` of a tree and a ray with its range of t, as in `closest_hit`.
+        As in `closest_hit`.
     t : ndarray of float64, shape (k,), C-contiguous
         Filled with the t of hits, nearest first; items after the number returned are meaningless.
     prim_id : ndarray of int32, shape (k,), C-contiguous
@@ -210,8 +199,8 @@ def first_hits(
     >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [4, 0, 0], [0, 4, 0]], [[0, 1, 2]])
     >>> @numba.njit
     ... def nearest(arrays, t, prim_id):
-    ...     ray = (1.0, 1.0, 2.0), (0.0, 0.0, -1.0)
-    ...     return kernels.first_hits(arrays, ray[0], ray[1], 0.0, np.inf, t, prim_id)
+    ...     o, d = (1.0, 1.0, 2.0), (0.0, 0.0, -1.0)
+    ...     return kernels.first_hits(arrays, o, d, 0.0, np.inf, t, prim_id)
     >>> t, prim_id = np.zeros(3), np.zeros(3, np.int32)
     >>> count = nearest(tree.arrays, t, prim_id)
     >>> t[:count], prim_id[:count]
@@ -229,7 +218,7 @@ def visit_hits(
     Parameters
     ----------
     arrays, origin, direction, t_min, t_max
-        The `arrays` of a tree and a ray with its range of t, as in `closest_hit`.
+        As in `closest_hit`.
     visit : function compiled with numba.njit
         ``visit(ray_id, prim_id, t, u, v, data) -> bool``, like a filter; ray_id is 0. It ends the
         search by returning True. It may write to `data`. In a tree of quality "high", which holds

@@ -97,7 +97,6 @@ def affine(name: str, value: ArrayLike) -> list[Row]:
     """Return the 4 x 4 matrix `value` as four rows of integers; it must be affine and invertible.
 
     The rows are the matrix times a positive factor, which is the last number of the last row.
-    Errors call the argument `name`.
     """
     array = matrix(name, value, (4, 4))
     if array[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
@@ -109,7 +108,7 @@ def affine(name: str, value: ArrayLike) -> list[Row]:
 
 
 def inverse(rows: list[Row]) -> list[Row]:
-    """Return the inverse of an invertible affine matrix; both are rows as `affine` returns them."""
+    """Return the inverse of an affine matrix; both are rows as `affine` returns them."""
     # The rows (A, b), (0, w) are w times a matrix, whose inverse is (w A^-1, -A^-1 b), (0, 1), here
     # times |det A|. -A^-1 b is the point at which the first three rows are 0.
     columns, det = adjugate(*rows[:3])
@@ -129,8 +128,8 @@ def inverse_rows(name: str, basis: NDArray[np.float64]) -> list[list[float]]:
 def picture_rows(rows: list[Row], raster: Raster) -> list[Row]:
     """Return rows that map to the coordinates of `raster`, from rows that map to device pixels.
 
-    Rows are x, y, ..., w of integers: their products with a homogeneous point give its position
-    (x / w, y / w), in device pixels with y down. All rows are multiplied by a common factor.
+    Rows are x, y, ..., w of integers, which map a homogeneous point to (x / w, y / w), in device
+    pixels with y down.
     """
     x, y, *rest = rows
     if raster.y == "up":
@@ -144,8 +143,7 @@ def picture_rows(rows: list[Row], raster: Raster) -> list[Row]:
 def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
     """Return the geometry of a perspective projection, given by three rows of integers.
 
-    The rows' products x, y and w with a homogeneous point give its pixel (x / w, y / w). Errors
-    call their matrix `name`.
+    The rows map a homogeneous point to its pixel (x / w, y / w). Errors call their matrix `name`.
     """
     columns, det = _invertible(name, x, y, w)
     # The eye is the point without a pixel, where all three products are 0.
@@ -168,9 +166,9 @@ def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
 def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: Row) -> Geometry:
     """Return the geometry of a parallel projection, given by rows of integers and a number.
 
-    The products of x and y with a homogeneous point of space, over its weight and the positive `w`,
-    are its pixel. Rays go where the product of z grows and those of x and y stay the same. They
-    start in the plane of equal z through `eye`, a homogeneous point. Errors call the matrix `name`.
+    x and y map a homogeneous point, over its weight and the positive `w`, to its pixel. Rays go
+    where z grows and x and y stay the same, from the plane of equal z through `eye`, a homogeneous
+    point.
     """
     # As columns / det is the inverse of the rows x, y, z, `forward` changes z by |z| alone, step_x
     # changes x by w, which is one pixel, and step_y changes y by w.
@@ -187,10 +185,10 @@ def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: Row) -> Geometry:
 def from_renderer(
     view: ArrayLike, projection: ArrayLike, depth: DepthRange, reversed_z: bool, raster: Raster
 ) -> tuple[Geometry, bool, float, float]:
-    """Return (geometry, perspective, near, far) of the matrices of a renderer.
+    """Return (geometry, perspective, near, far) of the matrices of `Camera.from_matrices`.
 
-    `perspective` is False for parallel rays, `near` and `far` are depths in space. `view` to
-    `reversed_z` are the arguments of `Camera.from_matrices`, which are checked here.
+    `perspective` is False for parallel rays, `near` and `far` are depths in space. The arguments
+    are checked here.
     """
     check_option("depth", depth, tuple(CONVENTIONS))
     if not isinstance(reversed_z, bool | np.bool_):
@@ -231,10 +229,7 @@ def from_renderer(
 
 
 def _is_transposed(clip_matrix: NDArray[np.float64], first: int, last: int) -> bool:
-    """Return whether a projection seems to multiply row vectors, so that it must be transposed.
-
-    `first` and `last` are the depths of the near and the far plane in clip space.
-    """
+    """Return whether a projection, of depths `first` to `last`, seems to multiply row vectors."""
     # The transpose of a projection may be a projection, too. But the last row of common ones, which
     # gives w, is 0 0 1 0 or 0 0 -1 0 (perspective) or 0 0 0 1 (parallel): if instead the last
     # column is, the matrix is transposed.
@@ -257,9 +252,8 @@ def _perspective_range(
 ) -> tuple[float, float]:
     """Return the distances of the near and the far plane from the eye; far may be infinite.
 
-    The products of the rows with a homogeneous point are x, y, z and w of its pixel (x / w, y / w)
-    and its depth z / w in clip space, which is `first` at the near plane and `last` at the far
-    plane. Errors call the matrix `name`.
+    The rows map a homogeneous point to its pixel (x / w, y / w) and its depth z / w in clip space,
+    `first` at the near plane and `last` at the far plane.
     """
     # `axis` is the direction of the view, not normalised: w is 0 in the plane of the eye.
     eye, axis = _origin(name, (x, y, w)), w[:3]
@@ -301,10 +295,7 @@ def _length(vector: Row) -> int:
 
 
 def _invertible(name: str, x: Row, y: Row, z: Row) -> tuple[list[Row], int]:
-    """Return (columns of the adjugate, determinant) of rows x, y, z without fourth numbers.
-
-    Raises a ValueError, which calls the matrix `name`, if the determinant is 0.
-    """
+    """Return (columns of the adjugate, determinant) of rows x, y, z without fourth numbers."""
     columns, det = adjugate(x, y, z)
     if det == 0:
         raise ValueError(f"{name} must be invertible")

@@ -216,8 +216,7 @@ class Projection:
         [[-0.5, 0.5, 5.0], [0.5, 0.5, 5.0]]
         """
         if device is not None:
-            on_device: tuple[Floats, Floats] = enrolled("rays of cameras on devices")(self, device)
-            return on_device
+            return enrolled("rays of cameras on devices")(self, device)  # type: ignore[no-any-return]
         x = (np.arange(self.width) + 0.5) / self.pixel_ratio
         y = (np.arange(self.height) + 0.5) / self.pixel_ratio
         return self.ray(x, y[:, None])
@@ -253,10 +252,10 @@ class Projection:
 
         Returns
         -------
-        x, y, depth : float, or ndarray of float64 of the points' leading shape
-            Position as `ray` takes it, and the distance from the plane through the eye: t of the
-            ray at (x, y). For a perspective camera, points behind the eye or in its plane have a
-            depth of at most 0, and x and y are NaN. Points that are not finite give NaN, NaN, NaN.
+        x, y, depth : float, or ndarray of float64, shape (...)
+            Position as `ray` takes it, and t of the ray at (x, y). For a perspective camera, points
+            behind the eye or in its plane have a depth of at most 0, and x and y are NaN. Points
+            that are not finite give NaN, NaN, NaN.
 
         Examples
         --------
@@ -308,9 +307,8 @@ class Projection:
         array([], dtype=int32)
         """
         sides = sides_of(x0, y0, x1, y1)
-        # At v = p - eye, the picture has (gx . v, gy . v) + centre, for perspective divided by the
-        # depth gz . v before the sum; gx and gy are `across`, gz is `along`. A border is a level of
-        # gx . v or gy . v, for perspective times the depth, and `sign` turns its plane inward.
+        # A border is a level of the product of v = p - eye with a gradient across, for perspective
+        # times the depth; `sign` turns its plane inward.
         *across, along = self.gradients.tolist()
         planes, eye = [], exact_point(self.eye.tolist())
         for gradient, ends, middle in zip(across, sides, self.centre.tolist(), strict=True):
@@ -332,15 +330,12 @@ class Projection:
         return {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items()}
 
     def __eq__(self, other: object) -> bool:
-        """Return whether two cameras have the same numbers."""
         return type(other) is type(self) and self._parts() == other._parts()
 
     def __hash__(self) -> int:
-        """Return a hash that equal cameras share."""
         return hash((type(self), self._floats, self.width, self.height, self.y))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return the class and the arguments of its constructor, for pickles."""
         return type(self), tuple(self._parts().values())
 
     def __repr__(self) -> str:
@@ -352,7 +347,6 @@ class Projection:
         return text
 
     def __str__(self) -> str:
-        """Return a description in one line."""
         return f"{type(self).__name__}({', '.join(self._description())})"
 
     def _description(self) -> list[str]:
@@ -378,8 +372,7 @@ class Projection:
 def _plane(normal: list[float], level: float, eye: Row) -> list[float]:
     """Return the half-space normal . (p - eye) >= level as [nx, ny, nz, d]: n . p + d >= 0.
 
-    n is the unit normal. `eye` is a homogeneous point of integers: its coordinates times a weight,
-    then the weight.
+    n is the unit normal; `eye` is a homogeneous point of integers.
     """
     size = math.hypot(*normal)
     row = [n / size for n in normal]

@@ -31,9 +31,7 @@ from bvh.tree.shapes import HOLLOW, KINDS
 CONTACT = 2.0**-20
 
 PLAIN = PickOptions()
-
-# A hit, its distance from the cursor in pixels, and its position, which is None for hits of the
-# cursor's own ray.
+# A hit, its distance from the cursor in pixels, and its position, None for the cursor's own ray.
 Candidate = tuple[Hit, float, Floats | None]
 
 
@@ -48,17 +46,13 @@ def pick(
     source: PickableScene | BVH, camera: Camera, x: float, y: float, radius: float,
     options: PickOptions,
 ) -> Pick | None:  # fmt: skip
-    """Return the nearest hit within `radius` pixels of a cursor at (x, y), or None.
-
-    The arguments are those of `Scene.pick`.
-    """
+    """Return the nearest hit within `radius` pixels of a cursor, or None; as in `Scene.pick`."""
     # Types are compared first: checks of the usual arguments take longer than the ray.
     if type(camera) is not Camera:
         check_camera(camera)
     if not (type(radius) is float and radius == 0.0) and checked_radius(radius) > 0.0:
         return _pick_near(PlacedTrees.of(source), camera, x, y, radius, options)
     ray = camera.cursor_ray(x, y)
-    # `hit` is (t, prim_id, u, v, front), in a scene also the leaf.
     if options == PLAIN:
         hit = cast_ray(source._quick, ray, camera.near, camera.far)
     else:
@@ -66,7 +60,6 @@ def pick(
     if hit[1] < 0:
         return None
     if isinstance(source, BVH):
-        # A tree alone has no leaves: -1, and no table of them.
         return Pick((*hit, -1), source, None, camera, x, y, ray)
     return Pick(hit, source, source._flattened, camera, x, y, ray)
 
@@ -83,8 +76,8 @@ def _pick_near(
 ) -> Pick | None:
     """Return the nearest hit within a radius, above 0, of a cursor; None without one.
 
-    `options.mask` selects faces. The candidates are the nearest hit of the cursor's ray, and, for
-    each instance that the ray misses, its visible point nearest to the cursor in the picture.
+    Candidates are the nearest hit of the cursor's ray, and, for each instance that the ray misses,
+    its visible point nearest to the cursor in the picture.
     """
     if isinstance(placed.source, BVH):
         placed.source._must_hold("a pick with a radius", Triangles, *KINDS)
@@ -111,8 +104,7 @@ def _pick_near(
         return None
     # The nearest, by t; then the lowest leaf and prim_id. `Hit` is (t, prim_id, u, v, front, leaf).
     hit, distance, point = min(candidates, key=lambda c: (c[0][0], c[0][5], c[0][1]))
-    # A tree alone has no leaves.
-    if placed.table is None:
+    if placed.table is None:  # a tree alone has no leaves
         hit = (*hit[:5], -1)
     return Pick(hit, placed.source, placed.table, camera, x, y, ray, distance, point)
 
@@ -161,8 +153,8 @@ def _faces_near(
 ) -> tuple[Floats, Ids, Ints]:
     """Return triangles (n, 3, 3) of leaves in a frustum, their primitives (n,) and leaves (n,).
 
-    `rows` are the leaves. A sphere or capsule is replaced by triangles that contain its visible
-    point nearest to the cursor (x, y) (see `nearest_outlines`).
+    A sphere or capsule is replaced by triangles that contain its visible point nearest to the
+    cursor (see `nearest_outlines`).
     """
     flat, found = [], []
     for row in rows:
@@ -175,5 +167,4 @@ def _faces_near(
         found.append((triangles, ids[owners], np.full(len(owners), row)))
     if flat:
         found.append(visited.faces_in(planes, flat))
-    triangles, prims, leaves = (np.concatenate(some) for some in zip(*found, strict=True))
-    return triangles, prims, leaves
+    return tuple(map(np.concatenate, zip(*found, strict=True)))  # type: ignore[return-value]

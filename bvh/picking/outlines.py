@@ -99,8 +99,7 @@ def locate(outline, v):
 @kernel
 def _meets_on_line(p, q, a, b):
     """Return whether the segment p, q meets the image of the edge a, b, all on one line."""
-    # Two intervals of a line intersect if one contains an end of the other. Only p and q are
-    # known to be in front of the eye.
+    # Two intervals of a line intersect if one contains an end of the other.
     stay_outlined()
     if p[0] == q[0] and p[1] == q[1]:
         return _holds_point(p, a, b)
@@ -211,10 +210,7 @@ def _outline_meets(outline, a, b, c):
 
 @kernel
 def _enters(p, q, a, b, c, sign):
-    """Return whether the segment p, q meets the interior of a triangle with area.
-
-    `sign` is turn(a, b, c). All points are in front of the eye.
-    """
+    """Return whether p, q meets the interior of a triangle in front; `sign` is turn(a, b, c)."""
     # The line must have corners on both sides, and the segment must not be outside of an edge.
     sa, sb, sc = turn(p, q, a), turn(p, q, b), turn(p, q, c)
     if (sa >= 0 and sb >= 0 and sc >= 0) or (sa <= 0 and sb <= 0 and sc <= 0):
@@ -230,8 +226,8 @@ def _enters(p, q, a, b, c, sign):
 def _judge_inside(outline, deep, a, b, c):
     """Return MEET if a triangle is certainly inside the region of an outline, else UNSURE.
 
-    The triangle is in front of the eye, and all of its corners are in the region; `deep` tells
-    whether one of them is in the interior.
+    It is in front of the eye, and all of its corners are in the region; `deep` if one is in the
+    interior.
     """
     stay_outlined()
     box = _box(a, b, c)
@@ -264,10 +260,9 @@ def _box_of(outline):
 def judge_triangles(outline, convex, want_inside, points, locations, faces, first, last, verdicts):
     """Write MEET, APART or UNSURE for triangles first..last-1 and the region of an outline.
 
-    MEET: a triangle touches the region; if `want_inside`, it is inside. If `convex`, the region is
-    convex, so that a triangle is inside if its corners are. `faces` (m, 3) are indices of `points`
-    (n, 3), homogeneous, whose `locations` (n,) `judge_points` has written. Triangles with corners
-    that are not finite are APART.
+    MEET: a triangle touches the region; if `want_inside`, it is inside. If `convex`, it is inside
+    if its corners are. `faces` (m, 3) are indices of `points` (n, 3), homogeneous, whose
+    `locations` (n,) `judge_points` has written.
     """
     low_x, low_y, high_x, high_y = _box_of(outline)
     for i in range(first, last):
@@ -310,8 +305,8 @@ def judge_points(outline, points, first, last, locations):
 def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[float]]) -> bool:
     """Return whether all of a triangle is in the region of an outline, in rational numbers.
 
-    `outline` (n, 2) and `triangle` (3, 2 or more) are in pixels. `judge_triangles` leaves to this
-    function triangles that are UNSURE, mostly in lassos that touch or run along themselves.
+    `outline` (n, 2) and `triangle` (3, 2 or more) are in pixels. It decides triangles that are
+    UNSURE.
     """
     rows, _ = scaled([point[:2] for point in (*outline, *triangle)])
     *around, a, b, c = [(x, y, 1) for x, y in rows]
@@ -319,7 +314,6 @@ def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[flo
     if not all(v in around or _contains(edges, v) for v in (a, b, c)):
         return False
     area = dot(cross(a, b), c)
-    # A triangle without area is a segment or a point.
     if area == 0:
         p, q = min(a, b, c), max(a, b, c)
         return p == q or all(_contains(edges, m) for m in _middles((p, q), edges))
@@ -369,8 +363,8 @@ def _middles(edge: Edge, others: Sequence[Edge]) -> list[Row]:
 def is_odd(edges: Sequence[Edge], start: Row, along: Row) -> bool:
     """Return whether a ray crosses an odd number of edges, so that its start is in their region.
 
-    `start` is a homogeneous point, and `along` a direction (x, y, 0). No edge may contain `start`
-    and run in this direction.
+    `start` is a homogeneous point, `along` a direction (x, y, 0). No edge may contain `start` and
+    run along it.
     """
     odd, ahead = False, cross(start, along)
     for p, q in edges:

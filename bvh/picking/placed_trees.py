@@ -141,7 +141,6 @@ class TreeFaces:
         shapes = self.tree.arrays.primitives
         if not isinstance(shapes, HOLLOW):
             return distinct(self.surface.owners, len(self.tree))
-        # The third result of `Shape.bounds` is which shapes are valid.
         return np.flatnonzero(shape_of(shapes).bounds(shapes.points)[2]).astype(np.int32)
 
     def vertices(self) -> Ids:
@@ -152,9 +151,8 @@ class TreeFaces:
     def candidates(self, matrix: Floats, planes: Floats) -> tuple[OwnedTriangles, Ids]:
         """Return the triangles that may be in a frustum, and the vertex id of each of their points.
 
-        The triangles are in the tree's coordinates; `matrix` (3, 4) maps them to the world, and
-        `planes` (k, 4) are the frustum's. For shapes, the points are corners of boxes, whose ids
-        are their indices.
+        The triangles are in the tree's coordinates; `matrix` (3, 4) maps them to the world, where
+        the `planes` are. For shapes, the points are corners of boxes, whose ids are their indices.
         """
         tree = self.tree
         is_mesh = isinstance(tree.arrays.primitives, Triangles)
@@ -183,18 +181,13 @@ class TreeFaces:
         return np.asarray(tree.overlap_frustum(local, mask=self._mask).prim_id, np.int32)
 
     def rounds_in(self, matrix: Floats, planes: Floats) -> tuple[Floats, Ids]:
-        """Return the spheres or capsules that may be in a frustum, and their ids, (n,).
-
-        Rows (n, 7) are both ends of an axis, equal for a sphere, and a radius, in the world.
-        `matrix` (3, 4) maps the tree to the world, `planes` (k, 4) are those of the frustum.
-        """
+        """Return the rows `moved_rounds` of shapes that may be in a frustum, and their ids."""
         found = self.reaching(matrix, planes)
         ids = self.owners if found is None else found
         rounds = self.moved_rounds(matrix, ids)
         p, q, radii = rounds[:, :3], rounds[:, 3:6], rounds[:, 6:]
         normals, offsets = planes[:, :3], planes[:, 3]
         with np.errstate(invalid="ignore", over="ignore"):
-            # The largest value of each plane's n . p + offset on the shape.
             top = np.maximum(p @ normals.T, q @ normals.T) + offsets
             top += radii * np.sqrt((normals * normals).sum(axis=1))
             size = (np.abs(p) + np.abs(q) + radii) @ np.abs(normals).T + np.abs(offsets)
@@ -202,15 +195,14 @@ class TreeFaces:
         return rounds[near], ids[near]
 
     def moved_rounds(self, matrix: Floats, ids: Ints) -> Floats:
-        """Return the spheres or capsules `ids` in the world, in rows (n, 7).
+        """Return the spheres or capsules `ids`, moved by `matrix` (3, 4), in rows (n, 7).
 
-        A row is both ends of an axis, equal for a sphere, and a radius. `matrix` (3, 4) maps the
-        tree to the world.
+        A row is both ends of an axis, equal for a sphere, and a radius.
         """
         shapes = self.tree.arrays.primitives
         assert isinstance(shapes, HOLLOW)
         rows = shape_of(shapes).instances(shapes.points[ids], matrix)
-        # Rows are a box, the axis and the radius; the axis of a sphere is one point, repeated here.
+        # Rows are a box, the axis, which is one point of a sphere, and the radius.
         return np.hstack([rows[:, 6:9], rows[:, -4:]])
 
 
@@ -221,15 +213,10 @@ class VisitedTrees:
         self.placed, self.camera, self.options = placed, camera, options
         self._faces: dict[int, TreeFaces] = {}
         self._bits = one_mask(options.mask) & ALL_BITS
-        # Which leaves share a bit with the mask, (n,).
         self.shown = (placed.masks & np.uint32(self._bits)) != 0
 
     def near(self, planes: Floats) -> tuple[NDArray[np.int64], Flags]:
-        """Return (rows, inside): the leaves that may be in a frustum, and which are surely inside.
-
-        Both are (m,): rows of leaves, and whether all of each of them is surely in the frustum,
-        which is given by planes (k, 4).
-        """
+        """Return (rows, inside), (m,): leaves that may be in a frustum, and which surely are."""
         placed = self.placed
         if len(placed.masks) == 0:
             return np.empty(0, np.int64), np.empty(0, np.bool_)
@@ -307,8 +294,8 @@ def distinct(ids: Ints, count: int) -> Ids:
 def _judged_bounds(planes: Floats, bounds: Floats, matrices: Floats) -> tuple[Flags, Flags]:
     """Return which of n boxes may meet a frustum, planes (k, 4), and which are certainly inside.
 
-    `bounds` (n, 2, 3) are the boxes' lower and upper corners in local coordinates, and `matrices`
-    (n, 3, 4) the maps to the world.
+    `bounds` (n, 2, 3) are boxes in local coordinates, and `matrices` (n, 3, 4) the maps to the
+    world.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         middle = 0.5 * bounds[:, 0] + 0.5 * bounds[:, 1]
@@ -330,7 +317,6 @@ def _judged_bounds(planes: Floats, bounds: Floats, matrices: Floats) -> tuple[Fl
 
 def _reaching(planes: Floats, boxes: Floats) -> Flags:
     """Return which boxes (n, 6) have, for each plane of a frustum, a corner that may be inside."""
-    # Empty boxes have a lower corner above the upper one.
     found = boxes[:, 0] <= boxes[:, 3]
     with np.errstate(invalid="ignore", over="ignore"):
         for *normal, offset in planes.tolist():

@@ -60,7 +60,6 @@ def surface_of(tree: TreeBase) -> OwnedTriangles:
         usable = np.flatnonzero(finite[faces].all(axis=1)).astype(np.int32)
         return OwnedTriangles(points, faces[usable], usable)
     kind = shape_of(primitives)
-    # The third result of `Shape.bounds` is which shapes are valid.
     usable = np.flatnonzero(kind.bounds(primitives.points)[2]).astype(np.int32)
     points = kind.outline(primitives.points[usable]).reshape(-1, 3)
     starts = 8 * np.arange(len(usable), dtype=np.int32)
@@ -81,8 +80,7 @@ def transformed(surface: OwnedTriangles, matrix: Floats) -> OwnedTriangles:
 def project_points(camera: Camera, points: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the images of points (n, 3) as homogeneous points (n, 3), and which are seen, (n,).
 
-    In front of the eye, an image is (x, y, 1) in pixels; behind it, (x w, y w, w) with w <= 0. A
-    point is seen if its depth is between near and far, and above 0 for perspective.
+    In front of the eye, an image is (x, y, 1) in pixels; behind it, (x w, y w, w) with w <= 0.
     """
     x, y, depth = camera.project(points)
     corners = np.stack([x, y, np.ones_like(x)], axis=1)
@@ -99,10 +97,7 @@ def project_points(camera: Camera, points: Floats) -> tuple[Floats, NDArray[np.b
 
 
 def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) -> Projected:
-    """Return the parts of triangles that are between near and far, in the picture.
-
-    `points` (n, 3) are in space, and `faces` (m, 3) indices of points.
-    """
+    """Return the parts of triangles that are between near and far, in the picture."""
     corners, seen = project_points(camera, points)
     owners = np.arange(len(faces), dtype=np.int32)
     corners_seen = seen[faces]
@@ -121,11 +116,8 @@ def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) 
     pieces, parents = [np.empty((0, 3))], list[int]()
     for i in np.flatnonzero(crossing).tolist():
         local = (points[faces[i]] - camera.eye) @ camera.gradients.T
-        # Corners are in the axes of the camera, (a, b, depth); their weights are left out. By
-        # `level`, corners at a cut have exactly its depth.
         polygon = clipped(local, camera.near, camera.far, level=True)[:, :3]
         if camera.perspective:
-            # At the eye itself there is no picture.
             polygon = polygon[polygon[:, 2] > 0.0]
             polygon = polygon / polygon[:, 2:]
         polygon[:, :2] += camera.centre
@@ -143,8 +135,8 @@ def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) 
 def clipped(corners: Floats, near: float, far: float, *, level: bool = False) -> Floats:
     """Return the part of a triangle between two depths as a polygon of n corners, (n, 6).
 
-    A row has the three coordinates of a corner, and its three weights in the triangle. The third
-    coordinate is the depth. With `level`, corners at a cut have exactly the depth of the cut.
+    A row has the three coordinates of a corner, of which the third is the depth, and its weights in
+    the triangle. With `level`, corners at a cut have exactly its depth.
     """
     polygon = np.hstack([corners, np.eye(3)])
     for sign, limit in ((1.0, near), (-1.0, far)):
@@ -167,7 +159,7 @@ def clipped(corners: Floats, near: float, far: float, *, level: bool = False) ->
 def fan_of(count: int) -> NDArray[np.int64]:
     """Return the triangles (k, 3) of a convex polygon, as indices of its `count` corners.
 
-    A segment or a point is one triangle, of repeated indices; a polygon without corners has none.
+    A segment or a point is one triangle, of repeated indices.
     """
     last = count - 1
     fan = [[0, min(k, last), min(k + 1, last)] for k in range(1, max(2, last)) if count]
@@ -187,18 +179,14 @@ class NearestPoints(NamedTuple):
 
 
 def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPoints:
-    """Return the point of each triangle (k, 3, 3) that is nearest to (x, y) in the picture.
-
-    Triangles without area are segments or points.
-    """
+    """Return the point of each triangle (k, 3, 3) that is nearest to (x, y) in the picture."""
     # All is in float64, without bounds of errors: distances in pixels only select one of several
     # visible points. `local` has corners in the axes of the camera, of which the third is depth.
     count = len(triangles)
     with np.errstate(invalid="ignore", over="ignore"):
         local = (triangles - camera.eye) @ camera.gradients.T
     depth = local[:, :, 2]
-    # The depth at which the visible part of each triangle begins, above 0 for perspective, which
-    # divides by the depth.
+    # The depth at which the visible part begins, above 0 for perspective, which divides by it.
     limit = np.full(count, camera.near)
     if camera.perspective:
         limit = np.maximum(limit, np.maximum(NEAREST * depth.max(axis=1), 2.0**-1000))
@@ -213,7 +201,6 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
         parts.append(polygon[fan_of(len(polygon))])
         owners.append(np.full(len(parts[-1]), i))
     of_parts = _nearest(camera, np.concatenate(parts), x, y)
-    # The nearest point of the parts of each triangle.
     parents = np.concatenate(owners)
     order = np.lexsort((of_parts.distance, parents))
     _, first = np.unique(parents[order], return_index=True)
@@ -228,11 +215,7 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
 
 
 def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPoints:
-    """Return the point of each of n triangles (n, 3, 6) that is nearest to a cursor at (x, y).
-
-    All of a triangle is between near and far. A corner is a point in the axes of the camera, and
-    its weights in the triangle that was clipped.
-    """
+    """Return the points nearest to a cursor of n triangles (n, 3, 6), rows as of `clipped`."""
     local, depth = np.ascontiguousarray(triangles[:, :, :3]), triangles[:, :, 2]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # Corners in the picture, relative to its `centre`.
@@ -250,10 +233,7 @@ def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPo
 
 
 def _nearest_shares(corners: Floats) -> tuple[Floats, Floats]:
-    """Return the weights (n, 3) of the points of flat triangles (n, 3, 2) nearest to the origin.
-
-    Also returns their distances (n,), 0 for triangles that contain the origin.
-    """
+    """Return weights (n, 3) of the points of flat triangles nearest to 0, and distances (n,)."""
     best = np.full(len(corners), np.inf)
     shares = np.zeros((len(corners), 3))
     areas = np.empty((len(corners), 3))

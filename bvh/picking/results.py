@@ -51,10 +51,7 @@ class NearEdge(NamedTuple):
 
 
 def _hit_item(k: int, kind: Callable[[Any], T]) -> T:
-    """Return a property of `Pick`: item k of its hit, converted to the type `kind`.
-
-    Type checkers see a value of that type instead of the property.
-    """
+    """Return a property of `Pick`, item k of its hit, as a `kind`; type checkers see a `kind`."""
     return property(lambda pick: kind(pick._hit[k]))  # type: ignore[return-value]
 
 
@@ -63,17 +60,15 @@ def _once(find: Callable[[Pick], T]) -> T:
     name = find.__name__
 
     @functools.wraps(find)
-    def get(pick: Pick) -> T:
-        """Return the attribute of a pick, from its cache after the first access."""
+    def get(pick: Pick) -> Any:
+        if pick._cache is None:
+            pick._cache = {}
         cache = pick._cache
-        if cache is None:
-            cache = pick._cache = {}
         if name not in cache:
             cache[name] = find(pick)
             if isinstance(cache[name], np.ndarray):
                 cache[name].flags.writeable = False
-        value: T = cache[name]
-        return value
+        return cache[name]
 
     return property(get)  # type: ignore[return-value]
 
@@ -164,9 +159,8 @@ class Pick:
         """Position in the world, shape (3,)."""
         if self._point is not None:
             return self._point
-        world = self._world
-        if world is not None:
-            return positions_on(world, self.u, self.v)
+        if self._world is not None:
+            return positions_on(self._world, self.u, self.v)
         ray = np.array(self._ray)
         return np.asarray(ray[:3] + self.t * ray[3:])
 
@@ -190,14 +184,11 @@ class Pick:
 
     @property
     def smooth_normal(self) -> Floats | None:
-        """Interpolated vertex normal of the mesh as a unit vector in the world; None without any.
-
-        Normals are transformed by the inverse transpose.
-        """
+        """Interpolated vertex normal of the mesh, a unit vector in the world; None without any."""
         normal = self._blend("vertex_normals")
         if normal is None:
             return None
-        # A row times a matrix is the transpose of the matrix times a column.
+        # Normals are transformed by the inverse transpose.
         return unit(normal @ np.linalg.inv(self._placed.transform[:3, :3]))
 
     @property
@@ -207,18 +198,12 @@ class Pick:
 
     @property
     def vertex(self) -> NearVertex | None:
-        """The corner of the face nearest to the cursor in the picture.
-
-        None for other shapes, and if no corner is between near and far.
-        """
+        """The corner nearest to the cursor of a face, of those between near and far; or None."""
         return self._snap[0]
 
     @property
     def edge(self) -> NearEdge | None:
-        """The edge of the face nearest to the cursor in the picture.
-
-        None for other shapes, and if no edge is between near and far.
-        """
+        """The edge nearest to the cursor of a face, of those between near and far; or None."""
         return self._snap[1]
 
     def resolve(self) -> Pick:
@@ -295,10 +280,7 @@ class Pick:
         return None if local is None else moved(local, np.ascontiguousarray(matrix))
 
     def _blend(self, name: str) -> Floats | None:
-        """Return the vertex attribute `name`, "vertex_normals" or "uv", interpolated at the hit.
-
-        None if the mesh does not have it.
-        """
+        """Return a vertex attribute, "vertex_normals" or "uv", interpolated at the hit, or None."""
         triangles, values = self._triangles, getattr(self._attributes, name)
         if triangles is None or values is None:
             return None

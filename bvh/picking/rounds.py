@@ -46,11 +46,7 @@ CHUNK = 1024
 
 @kernel
 def _judge(p, q, radius, planes, first, last, flat):
-    """Return APART, MEET or UNSURE for a solid and the polytope of planes first..last-1.
-
-    The solid is the points within `radius` of the segment p, q. If `flat`, the first and the last
-    plane are opposite: the polytope is a part of a plane.
-    """
+    """Return APART, MEET or UNSURE for a solid around p, q and planes (see `judge_rounds`)."""
     # Normals are shorter than 1.75, their components being at most 1.
     stay_outlined()
     for k in range(first, last):
@@ -75,8 +71,8 @@ def judge_rounds(rounds, planes, size, flat, deeper, begin, end, first, last, ve
     """Write MEET, APART or UNSURE for solids first..last-1 and the pieces begin..end-1 of a region.
 
     MEET: a solid meets one of the pieces; with `deeper`, by more than touching it. Rows of `rounds`
-    are both ends of an axis and a positive radius. A piece is a polytope of `size` consecutive
-    `planes`; if `flat`, its first and last plane are opposite, so that it is a part of a plane.
+    are both ends of an axis and a positive radius. A piece is a polytope of `size` planes; if
+    `flat`, its first and last are opposite.
     """
     for i in range(first, last):
         p = rounds[i, 0], rounds[i, 1], rounds[i, 2]
@@ -99,10 +95,7 @@ def judge_rounds(rounds, planes, size, flat, deeper, begin, end, first, last, ve
 
 
 class RoundRegion:
-    """A region of a picture, against which spheres and capsules with a radius are tested.
-
-    If `want_inside`, they must be inside of it; else it is enough that they touch it.
-    """
+    """A region of a picture, to test which spheres and capsules touch it or are inside of it."""
 
     def __init__(self, camera: Camera, region: Region, want_inside: bool, threads: int) -> None:
         self._camera, self._region, self._threads = camera, region, threads
@@ -115,10 +108,7 @@ class RoundRegion:
         self._is_lasso = not region.convex and len(self._outline) > 1
 
     def select(self, rounds: Floats) -> Flags:
-        """Return which solids the region selects, (n,).
-
-        Rows (n, 7) of `rounds` are both ends of an axis and a radius above 0.
-        """
+        """Return which solids, rows (n, 7) of axis ends and a radius above 0, are selected."""
         if not self._want_inside:
             touching = self._meeting(rounds)
             if self._is_lasso:
@@ -147,10 +137,10 @@ class RoundRegion:
         return self._row((a, b, depth), level - depth)
 
     def _row(self, factors: tuple[Fraction, ...], level: Fraction) -> Row:
-        """Return the plane (nx, ny, nz, offset), in integers, that bounds a half-space.
+        """Return the plane (nx, ny, nz, offset), in integers, of a half-space of points p.
 
-        Its points p have sum(factors[k] * gradients[k] . (p - eye)) + level >= 0, which is
-        n . p + offset >= 0 up to a positive factor, for the gradients of the camera.
+        n . p + offset >= 0 if sum(factors[k] * gradients[k] . (p - eye)) + level >= 0, by the
+        gradients of the camera.
         """
         normal = [sum((f * row[k] for f, row in zip(factors, self._gradients, strict=True)),
                       Fraction(0)) for k in range(3)]  # fmt: skip
@@ -186,11 +176,7 @@ class RoundRegion:
         return kernel_input(np.concatenate([_rounded(piece).ravel() for piece in self._pieces]))
 
     def _wedge(self, p: Point, q: Point) -> list[Row]:
-        """Return the planes of the wedge that is seen as the edge p, q: a part of a plane.
-
-        The first is that plane, and the last its reverse. Between are the planes that bound the
-        wedge at both ends of the edge, and at near and far.
-        """
+        """Return the planes of the wedge seen as the edge p, q: its own first, the reverse last."""
         x, y = q[0] - p[0], q[1] - p[1]
         line = self._plane(-y, x, y * p[0] - x * p[1])
         ends = self._plane(x, y, -x * p[0] - y * p[1]), self._plane(-x, -y, x * q[0] + y * q[1])
@@ -221,10 +207,7 @@ class RoundRegion:
         return np.asarray(verdicts == MEET)
 
     def _in_lasso(self, rounds: Floats) -> Flags:
-        """Return which solids, rows (n, 7) as in `select`, are in a lasso whose border none meets.
-
-        One point of a solid decides, because all of the solid is on the same side.
-        """
+        """Return which solids are in a lasso, whose border none meets: those with a point in it."""
         camera, result = self._camera, np.zeros(len(rounds), np.bool_)
         middle = 0.5 * rounds[:, :3] + 0.5 * rounds[:, 3:6]
         with np.errstate(all="ignore"):
@@ -268,8 +251,8 @@ class RoundRegion:
         far = Fraction(camera.far) if np.isfinite(camera.far) else None
         # The ends p, q of the axis have the depths a <= b. `depth`, that of the point, is between
         # near and far and as close to a..b as possible; `at` is the end closest to it if outside.
-        p, q = sorted(([Fraction(x) for x in end] for end in axis), key=self._depth)
-        a, b = self._depth(p), self._depth(q)
+        points = ([Fraction(x) for x in end] for end in axis)
+        (a, p), (b, q) = sorted((self._height(2, x), x) for x in points)
         # Depths on the solid differ from those on its axis by up to the root of `reach`.
         along, steepness = self._gradients[2], sum(g * g for g in self._gradients[2])
         reach = Fraction(radius) ** 2 * steepness
@@ -302,22 +285,15 @@ class RoundRegion:
         terms = (g * (u - e) for g, u, e in zip(self._gradients[k], x, self._eye, strict=True))
         return sum(terms, Fraction(0))
 
-    def _depth(self, x: list[Fraction]) -> Fraction:
-        """Return the depth of a point."""
-        return self._height(2, x)
-
     def _around_region(self, rounds: Floats, touching: Flags) -> Flags:
-        """Return which solids of those flagged in `touching` contain all of the region in space.
-
-        The surface of such a solid is not in the region between near and far, so it does not touch.
-        """
+        """Return which `touching` solids contain the whole region: their surface is not in it."""
         camera, result = self._camera, np.zeros(len(rounds), np.bool_)
         if not (np.isfinite(camera.near) and np.isfinite(camera.far)) or not touching.any():
             return result
         origins, directions = camera.ray(*self._region.outline.T)
         points = np.concatenate([origins + t * directions for t in (camera.near, camera.far)])
         p, q, radii = rounds[:, :3], rounds[:, 3:6], rounds[:, 6:]
-        # Solids with a box that contains the box around the region, up to rounding errors.
+        # Those with a box that contains the box around the region, up to rounding errors.
         slack = SLACK * (np.abs(rounds).max(axis=1, keepdims=True) + np.abs(points).max())
         near = np.minimum(p, q) - radii <= points.min(axis=0) + slack
         near &= np.maximum(p, q) + radii >= points.max(axis=0) - slack

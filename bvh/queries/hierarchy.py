@@ -261,9 +261,7 @@ class BVH(Refitting, SolidQueries, metaclass=PublicClass):
         >>> tree.to("cpu").closest_hit([0.25, 0.25, 1.0], [0.0, 0.0, -1.0]).t  # doctest: +SKIP
         1.0
         """
-        # Functions of `bvh.devices`, which needs Warp, are imported at this first use.
-        there: DeviceBVH = enrolled("trees on devices")(self, device)
-        return there
+        return enrolled("trees on devices")(self, device)  # type: ignore[no-any-return]
 
 
 def _corner_rows(
@@ -325,6 +323,17 @@ def _warm_points() -> None:
         tree.contains(points)
 
 
+@warms("refits")
+def _warm_refits() -> None:
+    """Compile the kernels of `refit`."""
+    points, corners = np.eye(4, 3), (np.zeros((1, 3)), np.ones((1, 3)))
+    tree = BVH.from_triangles(points, [[0, 1, 2], [1, 2, 3]])
+    tree.refit(points)
+    points[0] = np.nan  # a vertex, and with it a face, that is no longer finite
+    tree.refit(points)
+    BVH.from_boxes(*corners).refit(*corners)
+
+
 @called_by_address
 def _accept_all(ray_id, prim_id, t, u, v, data):
     """Return True: a filter that accepts every hit, with the arguments that all filters have."""
@@ -333,10 +342,7 @@ def _accept_all(ray_id, prim_id, t, u, v, data):
 
 @called_by_address
 def _plane_at_x_1(prim_id, origin, direction, t_min, t_max, data):
-    """Return (t, u, v) of a ray's hit on the plane x = 1; u and v are 0.
-
-    The arguments are those of all custom primitives; the caller checks that t is in the range.
-    """
+    """Return (t, u, v) of a ray's hit on the plane x = 1, where u and v are 0."""
     return (1.0 - origin[0]) / direction[0], 0.0, 0.0
 
 

@@ -20,10 +20,7 @@ class PublicClass(type):
     """Metaclass of public classes; the error for an unknown attribute says what to call instead."""
 
     def __getattr__(cls, name: str) -> Any:
-        """Raise an AttributeError, for a name in ELSEWHERE with what to call instead.
-
-        Python calls this for unknown attributes of the class itself, not of its instances.
-        """
+        """Raise an AttributeError for an unknown attribute of the class; hint at ELSEWHERE."""
         hint = f": {ELSEWHERE[name]}" if name in ELSEWHERE else ""
         raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}{hint}")
 
@@ -31,8 +28,7 @@ class PublicClass(type):
 def public(kind: Kind) -> Kind:
     """Give the class `kind` copies of the public methods that it inherits, and return it.
 
-    Errors then name the class, such as "BVH.any_hit() got an unexpected keyword argument", and not
-    its base class, as in "RayQueries.any_hit() ...".
+    Errors then name the class: "BVH.any_hit() got ...", not "RayQueries.any_hit() ...".
     """
     ours = [base for base in reversed(kind.__mro__) if base.__module__.startswith("bvh.")]
     members = {name: member for base in ours for name, member in vars(base).items()}

@@ -17,7 +17,6 @@ from bvh.runtime.threads import copied, share
 from bvh.traversal.rays.ray_batch import EVERY, Rays
 
 EDGES: dict[EdgeRule, bool] = {"closed": False, "once": True}
-
 ARRAY, FLOAT64 = np.ndarray, np.dtype(np.float64)
 THREE = (3,)
 # Types of the numbers of a single ray that are converted to float without a check; integers of
@@ -42,9 +41,7 @@ SHAPE_QUERIES = {
 }  # fmt: skip
 
 Answer = TypeVar("Answer")
-
-# A user's function that returns whether a hit counts.
-Filter = Callable[..., bool]
+Filter = Callable[..., bool]  # a user's function that returns whether a hit counts
 
 
 class RayBatch(NamedTuple):
@@ -119,8 +116,7 @@ def answer_rays(
 ) -> Answer:  # fmt: skip
     """Check the options of a query of rays; return `search(batch, options, *more)`.
 
-    `search` is a method of `target`, a `RayTarget`, which also checks `cull` and `filter`; `more`
-    are the method's other arguments. `data` is the last argument of the user's `filter`.
+    `search` is a method of `target`, a `RayTarget`; `data` is the last argument of a `filter`.
     """
     # `ray_batch` has checked the argument `validate_rays`.
     check_options(sort, validate=False, filter=filter, data=data)
@@ -150,9 +146,8 @@ def ray_batch(
 ) -> RayBatch:  # fmt: skip
     """Return checked, flat rays; values that all rays share stay a single row.
 
-    Arguments are those of `closest_hit`. If `validate`, its `validate_rays`, rays that always miss
-    raise a ValueError. Rays that are not aligned, contiguous float64, the layout of kernels, are
-    copied by up to `threads` threads.
+    Arguments are those of `closest_hit`; `validate` is `validate_rays`. Rays in another layout than
+    that of kernels, aligned, contiguous float64, are copied by up to `threads` threads.
     """
     # One ray, or a batch in the layout of kernels, needs no checks; both are None for others.
     ray = plain_ray(origins, directions) if type(t_min) is type(t_max) is float else None
@@ -188,8 +183,7 @@ def ray_batch(
 def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any) -> RayBatch | None:
     """Return a batch of rays without copies; None unless the arrays are in the kernels' layout.
 
-    The layout is aligned, contiguous float64 of shape (..., 3), or (3,) for one origin or direction
-    of all rays. `t_min` and `t_max` must be floats, the same for all rays.
+    One origin or direction of all rays may have the shape (3,). `t_min` and `t_max` must be floats.
     """
     if not (type(origins) is type(directions) is ARRAY and type(t_min) is type(t_max) is float):
         return None
@@ -205,10 +199,7 @@ def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any) -> RayBatc
 
 
 def _plain_rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64] | None:
-    """Return an array as rows (n, 3), or (1, 3) if all rays share a row, without copying it.
-
-    None if a copy would be needed. `shape` is the full shape of the batch, (..., 3).
-    """
+    """Return an array as rows (n, 3), or (1, 3) if all share a row; None if that needs a copy."""
     # The bits of `flags.num`: faster to read than the attributes of `flags`.
     flags = array.flags.num
     if array.dtype is not FLOAT64 or not flags & ALIGNED:
@@ -235,10 +226,9 @@ def point_batch(positions: ArrayLike, max_distance: ArrayLike = np.inf) -> Point
 
 
 def flat_rows(array: NDArray[Any], shape: tuple[int, ...], width: int = 0) -> NDArray[Any]:
-    """Return an array, broadcast to (*shape, width), as rows (n, width).
+    """Return an array, broadcast to (*shape, width), as rows (n, width); for a width of 0, (n,).
 
-    With a width of 0, the array is broadcast to `shape`, and returned as (n,). A row that all
-    queries share stays one row, (1, width) or (1,).
+    A row that all queries share stays one row, (1, width) or (1,).
     """
     tail = (width,) if width else ()
     leading = array.ndim - len(tail)
@@ -255,10 +245,7 @@ def flat_rows(array: NDArray[Any], shape: tuple[int, ...], width: int = 0) -> ND
 def real_rows(
     array: NDArray[Any], shape: tuple[int, ...], threads: int, width: int = 0
 ) -> NDArray[np.float64]:
-    """Return `array`, broadcast to (*shape, width), as float64 rows; threads share large copies.
-
-    With a width of 0 rows are numbers, (n,). A row that all queries share stays one row.
-    """
+    """Return the rows of `flat_rows` as float64; threads share large copies."""
     tail = (width,) if width else ()
     rows = math.prod(shape)
     if rows > ROWS_AT_ONCE and array.size > 1 and any(array.strides[: array.ndim - len(tail)]):
@@ -304,7 +291,7 @@ def masked(batch: RayBatch, mask: ArrayLike) -> RayBatch:
                 f"mask must have a shape that broadcasts to the rays', {batch.shape}, "
                 f"got {bits.shape}"
             ) from None
-    return batch._replace(rays=batch.rays._replace(masks=kernel_input(bits.reshape(-1))))
+    return RayBatch(Rays(*batch.rays[:4], kernel_input(bits.reshape(-1))), batch.shape)
 
 
 def unmasked(batch: RayBatch) -> RayBatch:
@@ -321,8 +308,7 @@ def unmasked(batch: RayBatch) -> RayBatch:
 
 def check_rays(batch: RayBatch, threads: int) -> None:
     """Raise a ValueError that names the first ray that can hit nothing, and the reason."""
-    # (number of a ray, index in REASONS)
-    failures: list[tuple[int, int]] = []
+    failures: list[tuple[int, int]] = []  # (number of a ray, index in REASONS)
 
     def work(begin: int, end: int) -> None:
         """Append to `failures` the first ray of begin..end-1 that fails, for each of the tests."""
@@ -334,7 +320,6 @@ def check_rays(batch: RayBatch, threads: int) -> None:
         is_finite = np.isfinite(o).all() and np.isfinite(d).all()
         if has_direction and is_finite and (low <= high).all():
             return
-        # In the order of REASONS.
         tests: Any = (
             ~np.isfinite(o).all(axis=1), ~np.isfinite(d).all(axis=1), (d == 0).all(axis=1),
             ~(low <= high),
@@ -379,10 +364,7 @@ def plain_point(point: Any) -> Sequence[float] | None:
 
 
 def _plain_number(x: Any) -> float:
-    """Return a number as a float; raise a TypeError for types that must be checked.
-
-    Checks are not needed for types in PLAIN_NUMBERS and for integers of Python.
-    """
+    """Return a number as a float; raise a TypeError for types that must be checked."""
     if type(x) is int:
         # Integers beyond 2**1000 may be too large for a float.
         if abs(x) > LARGEST_INTEGER:

@@ -10,21 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.tree_base import TreeBase, state_guard
 from bvh.runtime.arguments import rows, thread_count
-from bvh.runtime.jit import warms
 from bvh.runtime.progress_bars import ProgressLike, heard
-from bvh.tree.arrays import TreeArrays, frozen_primitives, with_bits
-from bvh.tree.build import build
+from bvh.tree.arrays import TreeArrays, with_bits
 from bvh.tree.changes import changes
 from bvh.tree.primitives import Custom, Triangles
 from bvh.tree.refit import Members, cost_of, members_of, refitted
-from bvh.tree.shapes import Boxes, shape_of
+from bvh.tree.shapes import shape_of
 
 
 class Origin(NamedTuple):
-    """A tree as it was before its first refit, from which every refit begins.
-
-    So triangles that were not finite in one refit return to their leaves in the next.
-    """
+    """A tree before its first refit, from which every refit begins: lost faces may return."""
 
     arrays: TreeArrays
     members: Members  # the primitives in its leaves, and the vertices that these use
@@ -105,7 +100,7 @@ class Refitting(TreeBase):
         )
         with state_guard.lock:
             origin, before = self._origin, self._arrays
-        # `_replace` copies the arrays without the data that queries have cached in their `vars`.
+        # `_replace` copies the arrays without the data that queries have cached.
         origin = origin or Origin(before._replace(), members_of(before), cost_of(before))
         with heard(progress) as report:
             arrays, bounds = refitted(origin.arrays, points, workers, origin.members, report)
@@ -126,10 +121,10 @@ class Refitting(TreeBase):
     def _points_of(
         self, vertices: ArrayLike, given: dict[str, ArrayLike | None]
     ) -> NDArray[np.float64]:
-        """Check the arguments of `refit`; return the array `points` of the moved primitives.
+        """Check the arguments of `refit`; return `points` of the moved primitives.
 
-        A row of `points` is a vertex of triangles, else all numbers of one primitive. `given` has
-        the optional arguments (upper, transforms, q, radii) by name; None if they were not given.
+        Rows are vertices of triangles, else all numbers of one primitive. `given` has the optional
+        arguments by name.
         """
         primitives = self._arrays.primitives
         if isinstance(primitives, Custom):
@@ -151,23 +146,3 @@ class Refitting(TreeBase):
                 raise ValueError(f"upper must have shape ({count}, 3), got {high.shape}")
             given = given | {"upper": high}
         return shape_of(primitives).points_of(points, *(given[name] for name in expected))
-
-
-@warms("refits")
-def _warm() -> None:
-    """Compile the kernels of `refit`."""
-    points, faces = np.eye(4, 3), np.array([[0, 1, 2], [1, 2, 3]], np.int32)
-    # The first vertex, and with it a face, is no longer finite.
-    lost = np.where(np.arange(4)[:, None] == 0, np.nan, points)
-    corners = np.zeros((1, 3)), np.ones((1, 3))
-    for primitives, moved in (
-        (Triangles(points, faces), (points,)),
-        (Triangles(points, faces), (lost,)),
-        (Boxes(np.hstack(corners)), corners),
-    ):
-        # A tree with the attributes that `refit` reads; `BVH` is defined in a later file.
-        tree = object.__new__(Refitting)
-        tree._quality = "medium"
-        arrays, _ = build(frozen_primitives(primitives), "medium", threads=1, progress=None)
-        tree._set_arrays(arrays)
-        tree.refit(*moved)

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bvh.queries.answers.locations import Located, LocatedPerQuery, SourcedPerQuery, normals_at
 from bvh.queries.answers.other_libraries import in_library_of, in_numpy
-from bvh.queries.answers.result_bases import Ragged, Record, Table, factory_of
+from bvh.queries.answers.result_bases import Ragged, Record, Table, factory_of, listed_kinds
 from bvh.queries.verbs import COST_COLUMNS, SCENE_COLUMNS
 from bvh.runtime.arguments import FloatResult, IdResult, TruthResult, number_of
 
@@ -122,7 +122,7 @@ class AllHits(Located, Ragged, Table):
     array([4.])
     """
 
-    prim_id: NDArray[np.int32]
+    prim_id: Ids
     t: NDArray[np.float64]
     u: NDArray[np.float64]
     v: NDArray[np.float64]
@@ -283,7 +283,7 @@ class Overlaps(Ragged):
         """Return the ids of a single query as an array; a TypeError for a batch of queries."""
         if self.shape:
             raise TypeError("only the result of a single query is an array: see prim_id, offsets")
-        ids: NDArray[np.int32] = in_numpy(self.prim_id)
+        ids: Ids = in_numpy(self.prim_id)
         converted = ids if dtype is None else ids.astype(dtype, copy=False)
         if copy is False and converted is not ids:
             raise ValueError(f"ids are int32: there is no {converted.dtype} array without a copy")
@@ -295,17 +295,15 @@ class Overlaps(Ragged):
         Examples
         --------
         >>> import bvh
-        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> tree.overlap_sphere([[0, 0, 0], [5, 5, 5]], 0.5).tolist()
+        >>> bvh.BVH.from_points([[0, 0, 0]]).overlap_sphere([[0, 0, 0], [5, 5, 5]], 0.5).tolist()
         [[0], []]
         """
         lists: Any = in_numpy(self.prim_id)
         if self.shape:
-            flat = np.empty(len(self), object)
-            flat[:] = [self[i].tolist() for i in range(len(self))]
-            lists = flat.reshape(self.shape)
-        nested: list[object] = lists.tolist()
-        return nested
+            lists = np.empty(len(self), object)
+            lists[:] = [self[i].tolist() for i in range(len(self))]
+            lists = lists.reshape(self.shape)
+        return lists.tolist()  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         text = number_of(self.prim_id.shape[0], "primitives")
@@ -355,10 +353,7 @@ class ScenePairs(Record):
     def __repr__(self) -> str:
         if self.relation is None:
             return f"ScenePairs({number_of(len(self), 'pairs of faces')})"
-        kinds, counts = np.unique(self.relation, return_counts=True)
-        listed = ", ".join(f"{n} {kind}" for n, kind in zip(counts, kinds, strict=True))
-        pairs = number_of(len(self), "pairs of instances")
-        return f"ScenePairs({pairs}{': ' if listed else ''}{listed})"
+        return f"ScenePairs({listed_kinds('pairs of instances', self.relation)})"
 
 
 # Functions (values, source) that make results faster than their classes do (see `factory_of`), of

@@ -139,12 +139,8 @@ class SolidQueries(MeshTrees, TreeQueries):
         Returns
         -------
         Penetrations
-            One entry for each transform; numbers for a single transform.
-
-        Raises
-        ------
-        ValueError
-            If a mesh has open edges.
+            One entry for each transform; numbers for a single transform. A mesh with open edges
+            is a ValueError.
 
         Notes
         -----
@@ -166,7 +162,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         workers = arguments.thread_count(threads)
         pairs = self._pairs("penetration", other, transform, threads, progress)
         answers = [deepest_of(*pair, workers) if pair else NOTHING for pair in pairs]
-        return Penetrations._of(answers, _shape_of(transform))
+        return Penetrations._of(answers, NOTHING, _shape_of(transform))
 
     def overlap_volume(
         self, other: Any, transform: ArrayLike | None = None, *, threads: int | None = None,
@@ -209,15 +205,10 @@ class SolidQueries(MeshTrees, TreeQueries):
         """
         from bvh.surfaces.overlap_volumes import NOTHING, shared_volume
 
-        workers, shape = arguments.thread_count(threads), _shape_of(transform)
+        workers = arguments.thread_count(threads)
         pairs = self._pairs("overlap_volume", other, transform, threads, progress)
         answers = [shared_volume(*pair, workers) if pair else NOTHING for pair in pairs]
-        columns: Any = zip(*answers, strict=True) if answers else ((),) * 4
-        volume, centroid, area, bounds = (np.array(column, np.float64) for column in columns)
-        return OverlapVolumes(
-            arguments.shaped(shape, volume)[0], centroid.reshape(*shape, 3),
-            arguments.shaped(shape, area)[0], bounds.reshape(*shape, 2, 3),
-        )  # fmt: skip
+        return OverlapVolumes._of(answers, NOTHING, _shape_of(transform))
 
     @property
     def volume(self) -> float:
@@ -340,7 +331,6 @@ class SolidQueries(MeshTrees, TreeQueries):
         first, search = Surface.of(this), this._pair_search(query, tree)
 
         def find_pairs(matrix: NDArray[np.float64] | None) -> Pairs:
-            """Return the pairs of faces that meet if `matrix`, or None, moves the other solid."""
             itself, report, mask = False, None, None  # shared vertices are contacts
             return this._selected_pairs(search(matrix, itself, workers, report), mask, tree, mask)
 
@@ -377,7 +367,7 @@ def _shape_of(transform: ArrayLike | None) -> tuple[int, ...]:
 
 
 def must_bound_a_solid(query: str, name: str, tree: TreeQueries) -> None:
-    """Raise a ValueError unless the tree's mesh is closed; `name` and `query` are for the text."""
+    """Raise a ValueError unless the mesh of `tree`, called `name` in the text, is closed."""
     if tree.is_closed:
         return
     if tree.kind != "triangles":

@@ -32,11 +32,9 @@ if TYPE_CHECKING:
 LATE = {"_arrays", "_closed", "_face_ids", "_groups", "_origin", "_quick"}
 
 T = TypeVar("T")
-
 OPEN_IS_FINE = "open is fine"
 # Most masks for which boundaries and moments are cached, and for which closedness is.
 MAX_WINDINGS, MAX_CLOSED = 4, 1024
-
 # Held while a refit puts a new state in place of an old one, and while one is read.
 state_guard = ForkSafeLock()
 
@@ -58,24 +56,19 @@ class TreeBase:
         "_origin", "_quality", "_quick", "_source",
     )  # fmt: skip
 
-    # Queries cache derived data in their `vars` (see `cached`), which is freed with the tree.
-    _arrays: TreeArrays
+    _arrays: TreeArrays  # queries cache derived data in their `vars` (see `cached`)
     _bounds: NDArray[np.float64]
     _build_seconds: float
     _quality: str
-    # The face of the source that each triangle is a part of; None if each face is one triangle.
-    _face_ids: NDArray[np.int32] | None
+    _face_ids: NDArray[np.int32] | None  # see `face_ids`
     # The bits of each face, or None; `_arrays` have them, too, if there is a face without any bit.
     _groups: NDArray[np.uint32] | None
-    # The arrays with functions for single calls that are made for them.
-    _quick: Searched
+    _quick: Searched  # the arrays with functions for single calls
     # By mask, whether the faces that count bound a volume; OPEN_IS_FINE is a key once the caller
     # has been warned of open edges, or if no warning is to be given.
     _closed: dict[int | str, bool]
-    # The tree before its first refit (see `refitting`), or None.
-    _origin: Any
-    # Set in mapped trees alone: a function that sets the attributes in LATE (see `loading`), and
-    # the file.
+    _origin: Any  # the tree before its first refit (see `refitting`), or None
+    # Of mapped trees alone: a function that sets the attributes in LATE (see `loading`); the file.
     _first_use: Callable[[TreeBase], None]
     _source: MappedFile | None
 
@@ -105,10 +98,9 @@ class TreeBase:
 
     @property
     def kind(self) -> str:
-        """Kind of the primitives: "triangles", "points", "segments", "boxes", "obbs", ...
+        """Kind of the primitives: "triangles", "boxes", "obbs", "spheres", "capsules" or "custom".
 
-        The others are "spheres", "capsules" and "custom". Points and segments are triangles two or
-        three of whose vertices are the same one.
+        Or "points" and "segments": triangles two or three of whose vertices are the same one.
         """
         primitives = self._arrays.primitives
         if isinstance(primitives, Triangles):
@@ -132,18 +124,12 @@ class TreeBase:
 
     @property
     def face_ids(self) -> NDArray[np.int32] | None:
-        """The face or cell of the source of each triangle, read-only, shape (m,).
-
-        None if the triangles are the source's own faces (see `BVH.from_mesh`).
-        """
+        """Face or cell of the source of each triangle, read-only, (m,); None for its own faces."""
         return self._face_ids
 
     @property
     def groups(self) -> NDArray[np.uint32] | None:
-        """The bits of each face, which select the faces that count for the `mask` of a query.
-
-        Read-only, shape (m,); None if the tree was built without `groups`: faces have all bits.
-        """
+        """Bits of each face for the `mask` of queries, read-only, (m,); None: all have all bits."""
         return self._groups
 
     @property
@@ -162,10 +148,7 @@ class TreeBase:
         return copy
 
     def _snapshot(self) -> Self:
-        """Return the tree as it is now: a new tree on the same arrays, which no refit changes.
-
-        Queries that read several attributes, or one several times, take a snapshot first.
-        """
+        """Return the tree as it is now: a copy on the same arrays, which no refit changes."""
         now = object.__new__(type(self))
         # Read once before the lock is taken: the first use of a mapped tree checks its file.
         _ = self._arrays
@@ -209,10 +192,7 @@ class TreeBase:
         )  # fmt: skip
 
     def _point_target(self, query: str, mask: int | None) -> Any:
-        """Return a `PointTarget` of the primitives that `mask` selects; None selects all.
-
-        A TypeError with the name `query` is raised if that query does not support the primitives.
-        """
+        """Return a `PointTarget` of what `mask` selects; a TypeError if `query` has none."""
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
         from bvh.queries.batches.winding import oriented_surface
         from bvh.traversal.points.closest_point import TreeTarget
@@ -230,7 +210,7 @@ class TreeBase:
     def _open_surface(self, mask: int | None) -> str | None:
         """Return a text for a warning, such as "BVH(...) has open edges"; None after the first one.
 
-        None also if the faces that `mask` selects are closed, and for spheres and capsules.
+        None also if the selected faces are closed, and for spheres and capsules.
         """
         bits, closed_of = one_mask(mask), self._closed
         if OPEN_IS_FINE in closed_of or isinstance(self._arrays.primitives, HOLLOW):
@@ -257,16 +237,13 @@ class TreeBase:
         bits, arrays = one_mask(mask), in_full(now._arrays)
         if bits == -1 and not len(arrays.face_bits):
             return search_of(arrays, now._bounds)
+        groups = now._groups
         return search_of(
-            arrays, now._bounds,
-            lambda overlaps: overlaps._only(are_selected(now._groups, overlaps.prim_id, bits)),
-        )  # fmt: skip
+            arrays, now._bounds, lambda o: o._only(are_selected(groups, o.prim_id, bits))
+        )
 
     def _by_mask(self, compute: Callable[..., Any], mask: int, *threads: int) -> Any:
-        """Return `compute(triangles that the mask selects, *threads)`, cached for each mask.
-
-        `threads` is the number of threads, if `compute` takes one: results do not depend on it.
-        """
+        """Return `compute(triangles that the mask selects, *threads)`, cached for each mask."""
         arrays = self._arrays
         results: dict[int, Any] = vars(arrays).setdefault(f"_{compute.__name__}", {})
         result = results.get(mask)

@@ -48,14 +48,11 @@ class Merge(Enum):
 class Verb:
     """Declaration of a query."""
 
-    # The method, whose explicit signature has the options.
-    query: Callable[..., object]
-    # The arguments that are arrays, with the shape that each has for one query; -1 for any size.
-    arrays: dict[str, tuple[int, ...]]
+    query: Callable[..., object]  # the method, whose explicit signature has the options
+    arrays: dict[str, tuple[int, ...]]  # its arrays: the shape for one query; -1 for any size
     # The type of a result that is one array, or the class of the result.
     returns: type[np.generic] | type[DataclassInstance]
-    # How answers of parts become one; None where they follow from other queries.
-    merge: Merge | None = None
+    merge: Merge | None = None  # how answers of parts become one; None: by other queries
 
     @property
     def name(self) -> str:
@@ -77,8 +74,8 @@ class Verb:
     ) -> dict[str, type[np.generic]]:
         """Return the names of a result's columns, in order, with their types.
 
-        `in_scene` includes the columns that only scenes have, `counted` those of costs.
-        `id_type` is the type of `prim_id`.
+        `in_scene` includes columns that only scenes have, `counted` those of costs; `id_type` is
+        that of `prim_id`.
         """
         if issubclass(self.returns, np.generic):
             return {self.name: self.returns}
@@ -97,15 +94,9 @@ def verb(
     arrays: dict[str, tuple[int, ...]], returns: type[np.generic] | type[DataclassInstance],
     merge: Merge | None = None,
 ) -> Callable[[Query], Query]:  # fmt: skip
-    """Return a decorator that declares a query, and returns the method itself.
-
-    `arrays` names its array arguments, with the shape that each has for one query. `returns` is the
-    type of a result that is one array, or the class of the result. `merge` says how answers of the
-    parts of a mesh become one; None if they follow from other queries.
-    """
+    """Return a decorator that declares a query by the fields of `Verb`, and returns the method."""
 
     def declare(query: Query) -> Query:
-        """Store the declaration of the method `query`; return the method unchanged."""
         _declared[query] = Verb(query, arrays, returns, merge)
         return query
 

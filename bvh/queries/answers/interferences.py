@@ -8,11 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.result_bases import PerQuery
-from bvh.runtime.arguments import number_of
+from bvh.queries.answers.result_bases import PerQuery, listed_kinds
 
 Reals = NDArray[np.float64]
-
 # Relations of solids whose interiors meet.
 OVERLAPPING = ("overlapping", "inside", "contains", "equal")
 UNKNOWN = "unknown"
@@ -137,7 +135,6 @@ class Interferences(PerQuery):
         lines: list[tuple[str, ...]] = [("first", "second", "relation", *NUMBERS, "at", "note")]
         for k in range(len(self)):
             pair = zip(self.instance_id[k].tolist(), self.name[k].tolist(), strict=True)
-            # Ids of instances, followed by their names, if any.
             first, second = (f"{number} {_printable(name)}".rstrip() for number, name in pair)
             numbers = [_formatted(getattr(self, title)[k]) for title in NUMBERS]
             place = self.position[k, 0]
@@ -151,10 +148,7 @@ class Interferences(PerQuery):
         )
 
     def __repr__(self) -> str:
-        kinds, counts = np.unique(self.relation, return_counts=True)
-        listed = ", ".join(f"{n} {kind}" for n, kind in zip(counts, kinds, strict=True))
-        pairs = number_of(len(self), "pairs of instances")
-        return f"Interferences({pairs}{': ' if listed else ''}{listed})"
+        return f"Interferences({listed_kinds('pairs of instances', self.relation)})"
 
 
 def _formatted(value: float) -> str:

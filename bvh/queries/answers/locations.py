@@ -174,16 +174,15 @@ class LocatedPerQuery(Located, SourcedPerQuery):
         with np.errstate(over="ignore"):
             for name in ("t", "u", "v"):
                 array = columns[name]
-                # `[()]` turns an array without axes into a number.
-                columns[name] = (
-                    array.astype(kind)
-                    if is_lazy(array)
-                    else in_library_of(np.asarray(in_numpy(array)).astype(kind)[()], array)
-                )
-        rounded = type(self)(**columns)
+                if is_lazy(array):
+                    columns[name] = array.astype(kind)
+                else:  # `[()]` turns an array without axes into a number
+                    rounded = np.asarray(in_numpy(array)).astype(kind)[()]
+                    columns[name] = in_library_of(rounded, array)
+        hits = type(self)(**columns)
         if "_source" in vars(self):
-            vars(rounded)["_source"] = vars(self)["_source"]
-        return rounded
+            vars(hits)["_source"] = vars(self)["_source"]
+        return hits
 
 
 def located(hits: Any, name: str) -> Any:
@@ -252,9 +251,8 @@ def _on_faces_and_shapes(
 ) -> tuple[tuple[Floats, Floats], list[Shapes]]:
     """Return ((positions, normals), shapes) of hits on faces, and on other primitives.
 
-    Positions and unit normals, (n, 3) each, are NaN for misses, and for hits on other primitives:
-    `shapes` lists the latter, one `Shapes` for each tree. `ids` (-1 for a miss), `u` and `v` are
-    columns (n,) of `result`, from which only the leaves are read here.
+    Positions and unit normals, (n, 3) each, are NaN for misses, and for hits on `shapes`. `ids` (-1
+    for a miss), `u` and `v` are columns (n,) of `result`, from which only the leaves are read here.
     """
     searched, moves, rest = source
     rows = np.flatnonzero(ids >= 0)
@@ -286,7 +284,7 @@ def _add_shapes(
     both: tuple[Floats, Floats], shapes: list[Shapes], with_normals: bool, ids: Any, t: Any,
     rays: Any,
 ) -> None:  # fmt: skip
-    """Write the positions and, if `with_normals`, the normals of hits on shapes to `both`, (n, 3).
+    """Write positions and, if `with_normals`, normals of hits on shapes to `both`, (n, 3) each.
 
     `ids` and `t` (n,) are those of all hits, and `rays` (2, n, 3) their origins and directions.
     """
@@ -309,7 +307,6 @@ def _of_one_hit(
     searched, moves, _ = source
     primitives: Any = searched
     if type(searched) is not Triangles:
-        # A scene that is `plain` is over triangles alone.
         if not getattr(searched, "plain", False):
             return None
         primitives = searched.arrays.primitives
@@ -327,7 +324,7 @@ def _of_one_hit(
 def _must_not_have_moved(view: Any, moves: int, leaf: Any, ids: Any) -> None:
     """Raise a RuntimeError if a leaf that is hit has moved since the count of moves was `moves`.
 
-    `view` is the `SceneView` that was searched; `leaf` and `ids` (-1 for a miss) are those of hits.
+    `view` is the `SceneView`; `leaf` and `ids` (-1 for a miss) are those of hits.
     """
     if view.moves > moves:
         late = np.flatnonzero((ids >= 0) & (view.moved_at[leaf] > moves))
@@ -343,8 +340,7 @@ def on_faces(
 ) -> tuple[Floats, Floats]:
     """Return positions and unit normals of hits, (n, 3) each; NaN for misses and shapes.
 
-    `prim_id`, `u` and `v` are columns (n,), as is `leaf` for a scene, whose `primitives` are
-    `Instanced`; for a tree `leaf` has no items.
+    `leaf`, `prim_id`, `u` and `v` are columns (n,); for a tree `leaf` has no items.
     """
     n = len(prim_id)
     ids = (kernel_input(np.asarray(column, np.int32)) for column in (leaf, prim_id))
@@ -379,8 +375,7 @@ def shape_normals(
 ) -> Floats:
     """Return unit normals (n, 3), in the world, of the shapes `prim_id` (n,) at `position` (n, 3).
 
-    `transform` (3, 4) maps the tree to the world; None for the identity. It moves spheres and
-    capsules to the world; for boxes, its inverse moves positions to the tree.
+    `transform` (3, 4) maps the tree to the world; None for the identity.
     """
     to_local = np.eye(3, 4)
     if transform is not None:

@@ -22,10 +22,10 @@ class Library(NamedTuple):
 
     @classmethod
     def of(cls, arrays: dict[str, object]) -> Library | None:
-        """Return the library of arguments, with the device of the first one.
+        """Return the library of arguments, given by name, with the device of the first one.
 
-        `arrays` are the arguments by name. The result is None if array-api-compat knows the library
-        of none of them: results are then numpy's. Arrays of two libraries raise a TypeError.
+        None if array-api-compat knows the library of none of them. Arrays of two libraries raise a
+        TypeError.
         """
         name = next(iter(arrays))
         other = f"{name} is {kind_of(arrays[name])}: queries of other arrays than numpy's"
@@ -76,14 +76,12 @@ class Library(NamedTuple):
     ) -> Any:  # fmt: skip
         """Return the result `found` of a query with its arrays and numbers in the library.
 
-        `found` is a dataclass of results, a tuple, an array or a number. Python integers become
-        arrays: of `id_type` for a `prim_id`, int32 for other fields of a dataclass, `integer_type`
-        if `found` itself is an integer.
+        Python integers become arrays: of `id_type` for a `prim_id`, int32 for other fields of a
+        dataclass, `integer_type` if `found` itself is an integer.
         """
         if is_dataclass(found) and not isinstance(found, type):
             columns = {field.name: getattr(found, field.name) for field in fields(found)}
-            # `shape` stays a tuple of Python's integers.
-            for name in columns.keys() - {"shape"}:
+            for name in columns.keys() - {"shape"}:  # which stays a tuple of Python's integers
                 if columns[name] is not None:
                     kind = id_type if name == "prim_id" else np.int32
                     columns[name] = self.result(columns[name], integer_type=kind)
@@ -101,8 +99,8 @@ class Library(NamedTuple):
 def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
     """Return the result of `query`, with arrays in the library of its array arguments.
 
-    `query` is a function or bound method; `arguments` are all its arguments by name, at least one
-    of them an array of another library than numpy.
+    `arguments` are all its arguments by name, at least one of them an array of another library than
+    numpy.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
     others = {name: value for name, value in given.items() if is_other(value)}
@@ -111,7 +109,6 @@ def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
     if library is None:
         return query(**given | plain)
     verb = verb_of(query)
-    # The type of a result that is one array, or the class of a result; int64 if undeclared.
     returned = np.int64 if verb is None else verb.returns
     if returned is not np.bool_:
         # All libraries have booleans; if this one lacks numbers of 64 bits, raise before the query.

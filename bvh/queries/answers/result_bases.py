@@ -1,17 +1,17 @@
 """Base classes of results: with one entry a query (`PerQuery`), or any number (`Ragged`)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.queries.answers.other_libraries import in_library_of, in_numpy
-from bvh.runtime.arguments import CountResult, IdResult, TruthResult, number_of
+from bvh.queries.verbs import COLUMN_TYPES
+from bvh.runtime.arguments import CountResult, IdResult, TruthResult, number_of, shaped
 from bvh.runtime.foreign_arrays import is_lazy, is_other
 
-Entries = TypeVar("Entries", bound="PerQuery")
 Result = TypeVar("Result")
 
 
@@ -24,8 +24,7 @@ def columns_of(result: Any) -> dict[str, Any]:
 def factory_of(kind: type[Result], *without: str) -> Callable[..., Result]:
     """Return a function fill(values, source=None) that makes a result of the class `kind`.
 
-    `values` are the fields of the class in their order, without the fields named in `without`,
-    which are None. Hits compute their positions from `source` (see `locations`).
+    `values` are its fields in order, but those named in `without`, which are None.
     """
     # Generated code is as fast as one assignment for each field; the `__init__` of a frozen class
     # takes longer than a ray.
@@ -42,8 +41,14 @@ def factory_of(kind: type[Result], *without: str) -> Callable[..., Result]:
     return result""",
         scope,
     )
-    made: Callable[..., Result] = scope["fill"]
-    return made
+    return scope["fill"]  # type: ignore[no-any-return]
+
+
+def listed_kinds(nouns: str, kinds: Any) -> str:
+    """Return text such as "3 pairs: 1 equal, 2 touching", for the kind of each of some pairs."""
+    names, counts = np.unique(kinds, return_counts=True)
+    listed = ", ".join(f"{n} {name}" for n, name in zip(counts, names, strict=True))
+    return f"{number_of(np.size(kinds), nouns)}{': ' if listed else ''}{listed}"
 
 
 def selected(array: Any, index: Any, axes: int = 0) -> Any:
@@ -57,10 +62,9 @@ def selected(array: Any, index: Any, axes: int = 0) -> Any:
 
 
 def truth_of(result: object, truth: Any, axes: int, instead: str) -> bool:
-    """Return the truth value of a result: `truth` as a bool for a single query.
+    """Return `truth` as a bool for a single query; for a batch of some `axes`, raise a ValueError.
 
-    For a batch, whose leading shape has more than 0 `axes`, raise a ValueError, as numpy does, that
-    recommends the expression `instead`.
+    The text recommends the expression `instead`.
     """
     if axes:
         kind = type(result).__name__
@@ -112,7 +116,7 @@ class Table(Record):
 
     def _columns(self) -> dict[str, Any]:
         """Return the fields of an entry by name, in the order of the table."""
-        raise NotImplementedError
+        return columns_of(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return a new structured array with a field for each column.
@@ -153,6 +157,17 @@ class PerQuery(Table):
     # By name, the number of axes of a field after those of the batch; 0 for others.
     _more_axes: ClassVar[dict[str, int]] = {}
 
+    @classmethod
+    def _of(cls, rows: Sequence[Any], nothing: Any, shape: tuple[int, ...]) -> Self:
+        """Return the result for `rows`, the fields of one query each, as is `nothing`."""
+        columns = {}
+        for field, values in zip(fields(cls), zip(*rows, nothing, strict=True), strict=True):  # type: ignore[arg-type]
+            # With `nothing`, arrays without rows have their other axes, too.
+            array = np.array(values, COLUMN_TYPES.get(field.name))[:-1]
+            more = array.shape[1:]
+            columns[field.name] = array.reshape(*shape, *more) if more else shaped(shape, array)[0]
+        return cls(**columns)
+
     def __bool__(self) -> bool:
         """Return whether a single query has a result; a batch raises a ValueError."""
         return truth_of(self, self.mask, np.ndim(self.mask), ".mask.any() or .mask.all()")
@@ -162,7 +177,7 @@ class PerQuery(Table):
         # Not all libraries' arrays have a length.
         return ids.shape[0] if is_other(ids) and ids.shape else len(ids)
 
-    def __getitem__(self: Entries, index: Any) -> Entries:
+    def __getitem__(self, index: Any) -> Self:
         """Select entries as from an array of the batch's shape; `index` is any index of numpy."""
         more = self._more_axes
         columns = columns_of(self).items()
@@ -170,10 +185,7 @@ class PerQuery(Table):
 
     @property
     def mask(self) -> TruthResult:
-        """True where there is a hit, or a closest point, with the leading shape of the batch.
-
-        ``hits[hits.mask]`` are the hits without the misses.
-        """
+        """True where there is a hit or closest point: ``hits[hits.mask]`` has no misses."""
         return self.prim_id >= 0
 
     def __repr__(self) -> str:
@@ -196,15 +208,12 @@ class PerQuery(Table):
         return f"{type(self).__name__}({inner})"
 
     def _owners_text(self, mask: NDArray[np.bool_]) -> str:
-        """Return the number of instances hit by entries in `mask`, as text; empty here."""
+        """Return the number of instances in `mask` as text, for hits of a scene."""
         return ""
 
     def _costs_text(self) -> str:
         """Return the average cost of a ray, as text; empty here."""
         return ""
-
-    def _columns(self) -> dict[str, Any]:
-        return columns_of(self)
 
 
 class Ragged(Record):

@@ -68,8 +68,7 @@ class Section(Intersections):
         # Relative to a vertex, so that loops far from the origin lose no digits.
         sizes = np.array([abs(_area(loop - loop[0])) for loop in loops])
         parents, depth = np.full(len(loops), -1, np.int32), np.zeros(len(loops), np.int64)
-        low = np.array([loop.min(axis=0) for loop in loops])
-        high = np.array([loop.max(axis=0) for loop in loops])
+        low, high = (np.array([f(loop, axis=0) for loop in loops]) for f in (np.min, np.max))
         # Only larger loops contain a loop; of loops of equal area, the first counts as larger.
         order = np.argsort(-sizes, kind="stable")
         for rank, i in enumerate(order.tolist()):
@@ -79,7 +78,6 @@ class Section(Intersections):
             depth[i] = len(around)
             # `larger` is by descending area: the last one around is the smallest.
             parents[i] = around[-1] if around else -1
-        # A loop inside an odd number of others is a hole.
         return parents, np.where(depth % 2 == 0, sizes, -sizes)
 
     @property
@@ -112,12 +110,11 @@ class Section(Intersections):
         """
         lines = [line @ self.axes.T * (1.0, -1.0) for line in self.polylines]
         points = np.concatenate([*lines, np.zeros((0, 2))])
-        # The view box: that of an empty drawing is a unit square.
-        low, size = np.zeros(2), np.ones(2)
+        low, size = np.zeros(2), np.ones(2)  # of an empty drawing
         if len(points):
             low, size = points.min(axis=0), np.ptp(points, axis=0)
         margin = 0.02 * (float(size.max()) or 1.0)
-        box = " ".join(f"{x!r}" for x in [*(low - margin).tolist(), *(size + 2 * margin).tolist()])
+        box = " ".join(map(repr, [*(low - margin).tolist(), *(size + 2 * margin).tolist()]))
         elements = []
         # One path for all closed polylines, so that holes are left free, and one for all others.
         for closed, fill in ((True, "#d9d9d9"), (False, "none")):
@@ -129,9 +126,8 @@ class Section(Intersections):
                     f'<path d="{steps}" fill="{fill}" fill-rule="evenodd" stroke="black" '
                     f'stroke-width="{margin / 10!r}"/>\n'
                 )
-        content = "".join(elements)
-        text = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}">\n{content}</svg>\n'
-        return _written(path, text)
+        head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}">\n'
+        return _written(path, "".join([head, *elements, "</svg>\n"]))
 
     def to_dxf(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the section as a drawing in DXF; written to `path`, if given.
@@ -149,13 +145,11 @@ class Section(Intersections):
         from trimesh.path.entities import Line
 
         new_line: Any = Line
-        # The layers of the closed polylines in their order.
         layers = iter(["outer" if area >= 0.0 else "holes" for area in self.areas])
         lines, entities, first = [np.zeros((0, 2))], [], 0
         for line, closed in zip(self.polylines, self.closed, strict=True):
             ids = np.arange(first, first + len(line))
-            # The last point of a closed polyline is its first.
-            if closed:
+            if closed:  # the last point is the first
                 ids[-1] = first
             entities.append(new_line(ids, layer=next(layers) if closed else "open"))
             lines.append(line @ self.axes.T)
@@ -201,7 +195,7 @@ class Sections(Ragged):
 
     @classmethod
     def _of(cls, each: list[Section], planes: Reals, shape: tuple[int, ...]) -> Sections:
-        """Return the sections `each` by flat `planes` (n, 4), of the leading shape `shape`."""
+        """Return the sections `each` by flat `planes` (n, 4), whose leading shape is `shape`."""
         offsets = np.cumsum([0, *map(len, each)]).astype(np.int64)
         ids = [cut.instance_id for cut in each]
         return cls(
@@ -231,14 +225,12 @@ def sections_by(
 ) -> Section | Sections:
     """Return the `Section` of a mesh by a plane (4,), or the `Sections` by planes (..., 4).
 
-    `planes` are checked here. If the mesh is a flattened scene, `ids_of(faces)` returns two arrays
-    for faces of the mesh: their prim_id and their instance. `ids_of` is None for a tree.
+    If the mesh is a flattened scene, `ids_of(faces)` returns their prim_id and their instance.
     """
     from bvh.surfaces.sections import sections_of
 
     rows = reals("planes", planes)
     shape = rows.shape[:-1]
-    # NaN and infinities, and normals of zeros, are errors.
     valid = np.isfinite(rows).all() and rows.shape[-1:] == (4,) and rows[..., :3].any(axis=-1).all()
     if not valid:
         raise ValueError(
@@ -268,8 +260,8 @@ def _area(loop: Reals) -> float:
 def _is_within(inner: Reals, outer: Reals) -> bool:
     """Return whether the loop `inner`, (k, 2), is inside the loop `outer`, (m, 2).
 
-    It is inside if most of the tested middles of its segments, at most MAX_TESTED, are inside. Not
-    all need be, because loops may touch, and coordinates are rounded.
+    Most of the tested middles of its segments must be: loops may touch, and coordinates are
+    rounded.
     """
     middles = 0.5 * (inner[:-1] + inner[1:])
     # Columns (tested, 1), which broadcast against the edges of the outer loop.

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.queries.answers.result_bases import PerQuery
-from bvh.runtime.arguments import FloatResult, IdResult, TruthResult, number_of, shaped
+from bvh.runtime.arguments import FloatResult, IdResult, TruthResult, number_of
 
 if TYPE_CHECKING:
     from bvh.surfaces.curves import Curves, Polygons
-    from bvh.surfaces.penetrations import Deepest
 
 Ids = NDArray[np.int32]
 Reals = NDArray[np.float64]
@@ -54,10 +53,8 @@ class Intersections:
     edges: Ids
     polygon_faces: Ids
     _polygons: Polygons
-    # Numbers of the ends of each segment, (n, 2), equal where segments share an end.
-    _ends: NDArray[np.int64]
-    # For sections: the normal of the plane.
-    _normal: Reals | None = None
+    _ends: NDArray[np.int64]  # numbers of the ends of each segment, (n, 2), equal if they share one
+    _normal: Reals | None = None  # of the plane of a section
 
     @classmethod
     def _of(cls, curves: Curves) -> Intersections:
@@ -158,18 +155,6 @@ class Penetrations(PerQuery):
 
     _noun = "penetrations"
     _more_axes: ClassVar = {"point": 1, "direction": 1, "prim_id": 1}
-
-    @classmethod
-    def _of(cls, places: list[Deepest], shape: tuple[int, ...]) -> Penetrations:
-        """Return the result for `places`, one for each transform of the leading shape `shape`."""
-        # The fields of a place are those of this class, in the same order.
-        columns = zip(*places, strict=True) if places else ((),) * 7
-        types = np.float64, np.float64, np.float64, np.int32, np.bool_, np.float64, np.float64
-        arrays: Any = map(np.array, columns, types)
-        depth, point, direction, prim_id, own, error, length = arrays
-        depth, own, error, length = shaped(shape, depth, own, error, length)
-        point, direction = point.reshape(*shape, 3), direction.reshape(*shape, 3)
-        return cls(depth, point, direction, prim_id.reshape(*shape, 2), own, error, length)
 
     def __len__(self) -> int:
         return len(self.depth)

@@ -10,7 +10,6 @@ Each file imports only from those above it.
 | `block_chunks.py` | Chunks of the blocks of rays on threads: claimed by kernels, or shared with progress |
 | `hit_lists.py` | All hits of each ray of a batch, or their number, in chunks on threads |
 | `ray_batches.py` | Batches of rays: their order, their chunks on threads, and their results |
-| `sight_batches.py` | Batches of lines of sight: a thread makes the rays of some lines, and traces them at once |
 | `quick_calls.py` | Single rays and points, and small batches of rays, with little overhead |
 | `round_ends.py` | All hits of rays with spheres and capsules: where they enter one, and where they leave it |
 | `containment.py` | Inside or outside of a closed mesh, by the parity of crossings |

@@ -38,7 +38,6 @@ def share_blocks(order: Order, total: int, work: Work, options: RayOptions) -> N
     count, progress = blocks_of(order), options.progress
 
     def report(finished: int, blocks: int) -> None:
-        """Report progress in rays, where `finished` of all `blocks` are done."""
         assert progress is not None
         progress(total * finished // max(blocks, 1), total)
 

@@ -10,7 +10,7 @@ In a scene, each leaf is a surface of its own, and a point is inside if it is in
 
 from collections.abc import Sequence
 from math import inf
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from bvh.runtime.arguments import kernel_input
 from bvh.runtime.memory import Shelf
 from bvh.runtime.threads import Progress, share
 from bvh.traversal.points.parity import decide_parity, write_ways_out
-from bvh.traversal.rays.blocks import HALF
 from bvh.traversal.rays.ray_batch import Rays
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import Instanced
@@ -34,13 +33,11 @@ from bvh.tree.instanced import Instanced
 POINTS_AT_ONCE, FEWEST_POINTS = 1 << 15, 3 << 10
 # The most that `inside` takes at a time: its memory then fits the second-level cache.
 MAX_INSIDE = 1 << 13
-# The fewest and the most where a chunk is a single call of a kernel: enough to hide its cost, few
-# enough to balance threads and to notice Ctrl-C immediately.
+# The same where a chunk is a single call of a kernel: enough to hide its cost, few enough to
+# balance threads and to notice Ctrl-C immediately.
 MIN_POINTS, MAX_POINTS = 128, 4096
-
 # Most crossings of a scene that are in memory at a time, unless those of a single point are more.
 MAX_CROSSINGS = 1 << 22
-
 # Directions next to the axes, in no plane in which meshes are likely to have faces: down each axis,
 # then up, in the order of `parity.write_ways_out` and of depths in `way_out`.
 ASIDE = np.array([1.0, 0.0131875, 0.0294375])
@@ -55,6 +52,13 @@ OPTIONS = RayOptions(sort=False)
 TURNS = np.array([[0, 1, 2], [2, 0, 1], [1, 2, 0]])
 
 
+# Scratch of one thread, reused from batch to batch: directions, numbers of crossings, and indices
+# of points that may be on a face.
+_SHELF: Shelf[tuple[NDArray[Any], ...]] = Shelf(
+    lambda: (np.empty((MAX_INSIDE, 3)), *np.empty((2, MAX_INSIDE), np.int64))
+)
+
+
 def inside(
     search: RaySearch, mask: int, points: NDArray[np.float64], threads: int,
     progress: Progress | None = None, *, surface: bool = True,
@@ -63,66 +67,39 @@ def inside(
 
     The mesh is the faces that share a bit with `mask`, an int32. In a scene each leaf is a mesh.
     """
-    decider = _Decider(search, np.array([mask], np.int32), surface)
-    result = np.empty(len(points), np.bool_)
+    arrays, result = search.arrays, np.empty(len(points), np.bool_)
+    corners, in_scene = corners_of(arrays), isinstance(arrays.primitives, Instanced)
+    # One t_min, t_max and mask for all rays. A t above 0 leaves out the point itself.
+    like = Rays(UP[:1], UP[:1], LOW, INFINITY, np.array([mask], np.int32))
+    count_crossings = search.crossing_counter(like)
 
     def work(begin: int, end: int) -> None:
-        """Decide the points begin..end-1."""
-        decider.decide(points[begin:end], result[begin:end])
+        memory, some, found = _SHELF.take(), kernel_input(points[begin:end]), result[begin:end]
+        n, (ways, crossings, near) = end - begin, memory
+        ways, crossings = ways[:n], crossings[:n]
+        write_ways_out(corners, DIRECTIONS, some, ways)
+        ways = kernel_input(ways)
+        count_crossings(some, ways, crossings)
+        # The kernel marks points with an odd number of crossings, writes the indices of the other
+        # points that may be on a face to `near`, and returns their number.
+        marks = found.view(np.uint8)
+        near_count = decide_parity(arrays.row, some, crossings, surface, marks, near)
+        if near_count or in_scene:
+            batch = RayBatch(like._replace(origins=some, directions=ways), (n,))
+            if in_scene:
+                _add_inside_leaves(search, batch, crossings, found)
+            if near_count:
+                near = near[:near_count]
+                found[near] |= on_surface(search, _chosen_rays(batch, near))
+        _SHELF.give_back(memory)
 
     share(len(points), MAX_INSIDE, work, threads, progress, FEWEST_POINTS)
     return result
 
 
-class _Memory(NamedTuple):
-    """Scratch of one thread, for the points of a chunk."""
-
-    directions: NDArray[np.float64]
-    crossings: NDArray[np.int64]
-    near: NDArray[np.int64]  # indices of points that may be on a face
-
-
-# Reused from batch to batch.
-_SHELF: Shelf[_Memory] = Shelf(
-    lambda: _Memory(np.empty((MAX_INSIDE, 3)), *np.empty((2, MAX_INSIDE), np.int64))
-)
-
-
-class _Decider:
-    """Search for the points inside a closed mesh, whose faces `masks`, of shape (1,), selects."""
-
-    def __init__(self, search: RaySearch, masks: NDArray[np.int32], surface: bool) -> None:
-        self.search, self.surface, self.corners = search, surface, corners_of(search.arrays)
-        self.in_scene = isinstance(search.arrays.primitives, Instanced)
-        # One t_min, t_max and mask for all rays. A t above 0 leaves out the point itself.
-        self.rays = Rays(UP[:1], UP[:1], LOW, INFINITY, masks)
-        self.count_crossings = search.crossing_counter(self.rays)
-
-    def decide(self, points: NDArray[np.float64], result: NDArray[np.bool_]) -> None:
-        """Write to `result` which of n points are inside; n is at most MAX_INSIDE."""
-        n, memory, points = len(points), _SHELF.take(), kernel_input(points)
-        ways, crossings = memory.directions[:n], memory.crossings[:n]
-        write_ways_out(self.corners, DIRECTIONS, points, ways)
-        ways = kernel_input(ways)
-        self.count_crossings(points, ways, crossings)
-        # The kernel marks points with an odd number of crossings, writes the indices of the other
-        # points that may be on a face to `near`, and returns their number.
-        row, marks, near = self.search.arrays.row, result.view(np.uint8), memory.near
-        near_count = decide_parity(row, points, crossings, self.surface, marks, near)
-        if near_count or self.in_scene:
-            batch = RayBatch(self.rays._replace(origins=points, directions=ways), (n,))
-            if self.in_scene:
-                _add_inside_leaves(self.search, batch, crossings, OPTIONS, result)
-            if near_count:
-                some = _chosen_rays(batch, near[:near_count])
-                result[near[:near_count]] |= on_surface(self.search, some, OPTIONS)
-        _SHELF.give_back(memory)
-
-
 def _add_inside_leaves(
-    search: RaySearch, batch: RayBatch, crossings: NDArray[np.int64], options: RayOptions,
-    result: NDArray[np.bool_],
-) -> None:  # fmt: skip
+    search: RaySearch, batch: RayBatch, crossings: NDArray[np.int64], result: NDArray[np.bool_]
+) -> None:
     """Mark in `result` the points with an even number of crossings that are inside some leaf.
 
     `crossings` (n,) are the numbers of crossings of each point's ray with all leaves of a scene.
@@ -136,7 +113,7 @@ def _add_inside_leaves(
         before = ends[begin - 1] if begin else 0
         end = max(int(ends.searchsorted(before + MAX_CROSSINGS, "right")), begin + 1)
         some = undecided[begin:end]
-        hits = search.all_hits(_chosen_rays(batch, some), options, once=True)
+        hits = search.all_hits(_chosen_rays(batch, some), OPTIONS, once=True)
         # Crossings of each ray with each leaf: an odd number if the point is inside the leaf.
         pairs, times = np.unique(hits.ray_id << 32 | hits.leaf, return_counts=True)
         result[some[pairs[times & 1 == 1] >> 32]] = True
@@ -155,8 +132,6 @@ def _chosen_rays(batch: RayBatch, chosen: NDArray[np.int64]) -> RayBatch:
 
 def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return for each point the row of DIRECTIONS along which it leaves a tree's box soonest."""
-    if len(points) == 1 and np.isfinite(points).all():
-        return np.array([way_out(arrays, points[0].tolist())])
     ways = np.empty((len(points), 3))
     write_ways_out(corners_of(arrays), DIRECTIONS, kernel_input(points), ways)
     return ways
@@ -188,19 +163,16 @@ def _corners(arrays: TreeArrays) -> list[float]:
     return corners
 
 
-def on_surface(search: RayTarget, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:
+def on_surface(search: RayTarget, batch: RayBatch) -> NDArray[np.bool_]:
     """Return which rays of a batch begin on a face with an area, (n,), by rays of t from 0 to 0."""
     # A ray in the plane of a face misses it. Of three directions that are not in one plane, at most
     # two are in the plane of the face.
-    rays, n, result = batch.rays, batch.size, np.zeros(batch.size, np.bool_)
-    # For few points all three are one query, as a query takes longer than so few rays.
-    for turns in TURNS[None] if 3 * n < HALF else TURNS[:, None]:
-        turned = kernel_input(rays.directions.take(turns, axis=1).reshape(-1, 3))
-        origins = rays.origins if len(turns) == 1 else kernel_input(rays.origins.repeat(3, axis=0))
-        short = Rays(origins, turned, AT_POINT, AT_POINT, rays.masks)
-        hits = search.any_hits(RayBatch(short, (len(origins),)), options)
-        result |= np.reshape(hits, (n, len(turns))).any(axis=1)
-    return result
+    rays = batch.rays
+    turned = kernel_input(rays.directions.take(TURNS, axis=1).reshape(-1, 3))
+    origins = kernel_input(rays.origins.repeat(3, axis=0))
+    short = Rays(origins, turned, AT_POINT, AT_POINT, rays.masks)
+    hits = search.any_hits(RayBatch(short, (len(origins),)), OPTIONS)
+    return np.asarray(np.reshape(hits, (-1, 3)).any(axis=1))
 
 
 def inside_one(searched: Searched, point: Sequence[float], surface: bool = True) -> bool | None:

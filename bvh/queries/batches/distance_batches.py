@@ -28,7 +28,6 @@ from bvh.tree.primitives import Triangles, count_of
 from bvh.tree.wide_nodes import WideNodes, lanes_of, rows_of
 
 Reals = NDArray[np.float64]
-
 # Reused from call to call: new scratch takes longer than a query.
 SHELF = Shelf(layout.new_search_memory)
 # Oriented boxes of this many nodes take about as long to fit as one query takes.
@@ -36,13 +35,9 @@ NODES_A_QUERY = 16
 
 
 class OneDistance:
-    """Memory of a thread for a single query, with tables of its addresses as the kernel takes them.
-
-    The tables are `search`, `motions` and `found`; the arrays `limit` and `hint` are arguments.
-    """
+    """Memory of a thread for a single query, with tables of its addresses for the kernel."""
 
     def __init__(self) -> None:
-        # The arrays of a search, and the table of their addresses.
         self.memory, self.search = layout.new_search_memory()
         matrix, self.limit, self.hint = np.zeros(16), np.zeros(1), np.zeros(1, np.int64)
         self.matrix, self.motions = matrix.reshape(4, 4), addresses(None, None, None, matrix)
@@ -67,8 +62,7 @@ def quick_distance(
 ) -> Clearances | None:
     """Return the result of `BVH.distance_to` for one query; None if arguments need conversion.
 
-    `arrays` and `others` are those of the two trees; `transform` moves the second, None if it stays
-    in place; `limit` is the largest distance; `hint` is a pair of faces, or an earlier result.
+    `arrays` and `others` are those of the two trees, `limit` is the largest distance.
     """
     # Not `limit < 0.0`, which is False for NaN: NaN is left to the checks.
     if type(limit) is not float or not limit >= 0.0:
@@ -103,9 +97,9 @@ def find_closest_pair(
 ) -> Clearances:  # fmt: skip
     """Return the distance of two trees over triangles, the closest points, and the faces there.
 
-    Each tree is moved by its map (3, 4) of `maps`, as instances are, or only the second tree by
-    `transform` (4, 4), every operation rounded. `code` is a pair of faces for a first bound, as in
-    `find_closest_pairs`; -1 for none. Once `cancel` is not 0, results are meaningless.
+    Each tree is moved by its map (3, 4) of `maps`, or only the second one by `transform` (4, 4),
+    every operation rounded. `code` is a hint, as in `find_closest_pairs`. Once `cancel` is not 0,
+    results are meaningless.
     """
     one, motions, flat = ONE_SHELF.take(), STILL, None
     if transform is not None:
@@ -136,9 +130,9 @@ def find_closest_pairs(
 ) -> Closest:  # fmt: skip
     """Return the distance of two trees over triangles, with points and faces, for `count` queries.
 
-    `matrices` (count, 4, 4) move the second tree, every operation rounded; None if it stays. Pairs
-    farther apart than `limits` are misses. `hints` are pairs of faces whose distance is a first
-    bound, as ``first << 32 | second``; -1 for none. Limits and hints have one item, or one a query.
+    `matrices` (count, 4, 4) move the second tree; None if it stays. Pairs farther apart than
+    `limits` are misses. `hints` are pairs of faces for a first bound, ``first << 32 | second``; -1
+    for none. Limits and hints have one item, or one a query.
     """
     found = Closest(np.empty(count), np.empty((count, 2, 3)), np.empty((count, 2), np.int32))
     moves = None if matrices is None else kernel_input(matrices.reshape(-1))
@@ -148,7 +142,6 @@ def find_closest_pairs(
     out, ended = addresses(*found), np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
-        """Search for the closest pairs of the queries begin..end-1."""
         with SHELF.scratch() as memory:
             search = memory.search
             # The kernel begins with QUERY, and raises it. -1: the search has not begun.
@@ -174,18 +167,14 @@ class DistanceTables:
 
     def use(self, arrays: TreeArrays, boxes: NDArray[np.float32]) -> None:
         """Use `boxes` from now on: set `row_and_boxes`, the tree's row with the boxes' address."""
-        # One tuple, so that no thread gets a row without the boxes whose address it has.
+        # One tuple: no thread gets a row without the boxes whose address it has.
         self.row_and_boxes = kernel_input(arrays.words(self.lowest, boxes)), boxes
 
 
 def row_and_boxes_of(
     arrays: TreeArrays, count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return a tree's row of addresses, and boxes that the caller must keep alive; cached.
-
-    `count` is the number of queries that follow. The boxes are oriented ones after enough queries
-    to be worth the time that fitting takes.
-    """
+    """Return a tree's row, and its boxes to keep alive; cached. `count` queries follow."""
     tables: DistanceTables | None = vars(arrays).get("_distances")
     if tables is None:
         tables = vars(arrays).setdefault("_distances", DistanceTables(arrays))
@@ -224,11 +213,7 @@ def lowest_ids(nodes: WideNodes) -> NDArray[np.int32]:
 
 
 def decide(search: ClosestSearch) -> None:
-    """Reduce the candidates of a search to the best one, by exact distances in rational numbers.
-
-    The best one has the least distance and, of equal distances, the lowest code. No candidate is
-    left if the least distance is beyond the limit.
-    """
+    """Reduce candidates to that of the least exact (distance, code), if it is within the limit."""
     count, best = int(search.state[layout.COUNT]), (np.inf, -1)
     for i in range(count):
         distance = float(search.lows[i])  # a lower bound; in `highs` an upper one

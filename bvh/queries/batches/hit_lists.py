@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bvh.queries import results
 from bvh.queries.batches import scratch
-from bvh.queries.batches.block_chunks import blocks_of, share_blocks
+from bvh.queries.batches.block_chunks import share_blocks
 from bvh.queries.batches.scratch import HIT_SHELVES, SHELF, id_type_of
 from bvh.queries.query_arguments import RayBatch, RayOptions
 from bvh.queries.results import AllHits
@@ -45,8 +45,8 @@ class Gatherer:
     """Search for all hits of rays in a tree or a scene, or for their number.
 
     If `once`, each crossing is one hit. `limit` is the most hits of a ray. If `listed`, a primitive
-    in several leaves counts once, and hits may be `kept` and filtered. Otherwise it counts in each
-    of its leaves; these counts are signed if `sided`: 1 at a back side, -1 at a front.
+    in several leaves counts once, and hits may be `kept` and filtered; otherwise counts are signed
+    if `sided`: 1 at a back, -1 at a front.
     """
 
     def __init__(
@@ -113,7 +113,6 @@ def gather_batch(
     counts: NDArray[np.int64] = np.empty(batch.size, np.int64)
 
     def work(order: Order, begin: int, end: int) -> None:
-        """Gather the hits of the rays in the blocks begin..end-1 of an order."""
         pieces = gatherer.gather(batch.rays, order, counts, begin, end)
         if gatherer.kept:
             parts[begin] = pieces
@@ -131,19 +130,10 @@ def gather_batch(
     return counts
 
 
-def count_rays(gatherer: Gatherer, rays: Rays, counts: NDArray[np.int64]) -> None:
-    """Write to `counts` (n,) the number of hits of each of n rays, on this thread."""
-    if gatherer.is_empty:
-        counts.fill(0)
-    else:
-        order = Order(len(counts), 0, SINGLES)
-        gatherer.gather(rays, order, counts, 0, blocks_of(order))
-
-
 def joined_hits(
     arrays: TreeArrays, batch: RayBatch, counts: NDArray[np.int64], parts: Parts, threads: int
 ) -> AllHits:
-    """Return as one result the hits in `parts`, which is cleared, to free its memory early.
+    """Return the hits in `parts`, which is cleared to free its memory early, as one result.
 
     `counts` (n,) has the number of hits of each ray.
     """

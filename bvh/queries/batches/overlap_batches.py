@@ -54,24 +54,18 @@ class RegionSearch(NamedTuple):
     """Search of a tree, or a scene, for the primitives that overlap regions."""
 
     arrays: TreeArrays
-    # Lower and upper corner of all primitives, shape (2, 3).
-    bounds: NDArray[np.float64]
-    # The instance of each leaf of a scene; None of a tree, whose codes are ids.
-    owners: Ids | None
+    bounds: NDArray[np.float64]  # (2, 3)
+    owners: Ids | None  # the instance of each leaf of a scene; None of a tree, whose codes are ids
     # corners(code) returns the corners of a primitive as lists: 3 of a triangle, 2 of a box; of a
     # round shape both ends of its axis, and a list of its radius.
     corners: Callable[[int], Any]
-    # Selects the overlaps that a mask allows; None for all.
-    select: Callable[[Any], Overlaps] | None = None
+    select: Callable[[Any], Overlaps] | None = None  # selects the overlaps that a mask allows
 
     def overlaps(
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
-        """Return the primitives that overlap each region, without those that a mask excludes.
-
-        `shape` is the leading shape of the regions, () for a single one.
-        """
+        """Return the primitives that overlap each region; `shape` is the regions' leading shape."""
         regions = type(regions)(*(kernel_input(array) for array in regions))
         if shape == () and progress is None:
             # Checked, although one region needs no threads.
@@ -92,14 +86,12 @@ class RegionSearch(NamedTuple):
 
 
 def search_of(
-    arrays: TreeArrays, bounds: NDArray[np.float64],
-    select: Callable[[Any], Overlaps] | None = None,
-) -> RegionSearch:  # fmt: skip
+    arrays: TreeArrays, bounds: NDArray[np.float64], select: Callable[[Any], Overlaps] | None = None
+) -> RegionSearch:
     """Return the region search of a tree with `bounds` (2, 3); `select` applies a mask."""
     primitives = arrays.primitives
 
     def corners(prim: int) -> Any:
-        """Return the corners of a triangle or box; of a round shape the result of `axis_of`."""
         if isinstance(primitives, Triangles):
             return primitives.points[primitives.faces[prim]].tolist()
         if isinstance(primitives, HOLLOW):
@@ -112,27 +104,23 @@ def search_of(
 def axis_of(row: NDArray[np.float64]) -> Any:
     """Return both ends of the axis of a round shape, (3,) each, and its radius, (1,), as lists.
 
-    `row` has the six numbers of the shape's box, then the centre of a sphere, which is both ends,
-    or the two ends of a capsule's axis, then the radius.
+    Its `row` has six numbers of a box, one end or two of the axis, and the radius.
     """
     return [row[6:9].tolist(), row[-4:-1].tolist(), row[-1:].tolist()]
 
 
 def find_overlaps(
     search: RegionSearch, regions: Regions, count: int, threads: int, progress: Progress | None
-) -> tuple[NDArray[np.int64], Codes]:
+) -> tuple[Codes, Codes]:
     """Return (offsets, codes): region i overlaps ``codes[offsets[i] : offsets[i + 1]]``.
 
-    `regions` are `count` regions in arrays as kernels take them. Codes are ids, in a scene with the
-    leaf in the high half; they ascend for each region.
+    Codes are ids, in a scene with the leaf in the high half; they ascend for each region.
     """
     # Of each chunk, by its first region: the number of results of each region, and their codes.
-    parts: dict[int, tuple[NDArray[np.int64], Codes]] = {}
+    parts: dict[int, tuple[Codes, Codes]] = {}
 
     def work(begin: int, end: int) -> None:
-        """Add the results of regions begin..end-1 to `parts`."""
-
-        def keys_of(queries: NDArray[np.int64], codes: Codes) -> Keys:
+        def keys_of(queries: Codes, codes: Codes) -> Keys:
             """Return a key of 64 bits for each pair, which sorts by query, leaf and primitive."""
             # In a scene, the leaf is moved from bit 32 down to PRIM_BITS, to leave room above.
             if search.owners is not None:
@@ -156,12 +144,11 @@ def find_overlaps(
 
 def _find_keys(
     search: RegionSearch, regions: Regions, begin: int, end: int,
-    keys_of: Callable[[NDArray[np.int64], Codes], Keys],
+    keys_of: Callable[[Codes, Codes], Keys],
 ) -> Keys:  # fmt: skip
     """Return the keys of the primitives that regions begin..end-1 overlap, ascending, each once.
 
-    `keys_of(queries, codes)` returns a key for each pair of a region's number and a primitive's
-    code.
+    `keys_of(queries, codes)` returns a key for each pair of a region and a primitive.
     """
     if len(search.arrays.nodes.data) == 0:
         return NO_KEYS
@@ -188,11 +175,10 @@ def _codes(search: RegionSearch, keys: Keys) -> Codes:
 
 def _decided(
     search: RegionSearch, regions: Regions, found: region_search.Found, count: int
-) -> tuple[NDArray[np.int64], Codes]:
+) -> tuple[Codes, Codes]:
     """Return the regions and codes, (m,) each, of overlapping pairs among the `count` pairs found.
 
-    Pairs that the kernel has left undecided are decided here; instead of the code they have its
-    complement, which is negative.
+    Pairs that the kernel has left undecided, with the complement of a code, are decided here.
     """
     queries, codes = found.query[:count], found.prim[:count]
     undecided = (codes < 0).nonzero()[0]
@@ -210,8 +196,8 @@ def _decided(
 def _overlaps(corners: Any, regions: Regions, query: int) -> bool:
     """Return whether region number `query` overlaps a primitive, in rational numbers.
 
-    `corners` are 3 of a triangle, 2 of a box; of a round shape both ends of its axis and [radius].
-    Kernels leave no box region undecided for triangles and boxes, so these do not come here.
+    `corners` are those of `RegionSearch`. Kernels leave no box region undecided for triangles and
+    boxes.
     """
     is_round, is_box = len(corners[-1]) == 1, len(corners) == 2
     if isinstance(regions, SphereRegions):
@@ -235,8 +221,7 @@ def _sides(boxes: BoxRegions, query: int) -> list[list[float]]:
     """Return the planes (nx, ny, nz, offset) of box number `query`; their normals point inward."""
     normals = np.vstack([np.eye(3), -np.eye(3)])
     offsets = np.concatenate([-boxes.lower[query], boxes.upper[query]])
-    planes: list[list[float]] = np.column_stack([normals, offsets]).tolist()
-    return planes
+    return np.column_stack([normals, offsets]).tolist()  # type: ignore[no-any-return]
 
 
 def ascending(keys: Keys) -> Keys:
@@ -256,7 +241,7 @@ class TreePair(NamedTuple):
 
     row: TreeRow
     row2: TreeRow
-    motions: NDArray[np.int64]  # see `pair_frames.set_motions`
+    motions: Codes  # see `pair_frames.set_motions`
     leaf: int  # the row of the first tree's map, if `motions` have maps
     leaf2: int
     shared: int  # TWO_MESHES, ONE_MESH or ONE_TREE
@@ -283,7 +268,6 @@ def find_pairs(
     cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
-        """Find the pairs of faces in the pairs of subtrees begin..end-1."""
         with shelf.scratch() as search:
             meeting_pairs.begin_with(search, tasks[begin:end])
             found = pairs_that_meet(pair, search, cancel)
@@ -296,11 +280,8 @@ def find_pairs(
     return keys.view("<i4").reshape(-1, 2)[:, ::-1].copy()
 
 
-def split_pair(pair: TreePair, count: int) -> NDArray[np.int64]:
-    """Return some `count` pairs of subtrees that make up a pair of trees, for threads to share.
-
-    The shape is (m, ENTRY): each row is the entry of a pair on the stack of a search.
-    """
+def split_pair(pair: TreePair, count: int) -> Codes:
+    """Return some `count` pairs of subtrees, rows (m, ENTRY), that make up a pair of trees."""
     search = meeting_pairs.new_pair_search(count)
     # The entry of the pair of roots is all zeros.
     meeting_pairs.begin_with(search, np.zeros((1, ENTRY), np.int64))
@@ -309,9 +290,7 @@ def split_pair(pair: TreePair, count: int) -> NDArray[np.int64]:
     return search.stack[first:height].reshape(-1, ENTRY)
 
 
-def pairs_that_meet(
-    pair: TreePair, search: PairSearch, cancel: NDArray[np.int32]
-) -> list[NDArray[np.int64]]:
+def pairs_that_meet(pair: TreePair, search: PairSearch, cancel: Ids) -> list[Codes]:
     """Return the pairs of faces that a search finds, in arrays (n, 2); end if `cancel` is not 0."""
     found, done = [], False
     while not (done or cancel[0]):

@@ -45,7 +45,6 @@ class NearestSearch:
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """Return the distance of each point, flat; inf beyond its limit."""
-        # None and False: one primitive for each point, without its position.
         return self.run(batch, None, False, threads, progress).distance
 
     def closest_points(
@@ -70,10 +69,8 @@ class NearestSearch:
 class PointSearch(NearestSearch):
     """Target of points: faces of a tree, or of a scene's leaves, within a mask."""
 
-    # Returns the target of rays, which also keeps the arrays alive.
-    rays: Callable[[], RaySearch]
-    # Bits that choose among faces, and the instances of a scene, as int32.
-    mask: int
+    rays: Callable[[], RaySearch]  # returns the target of rays, which also keeps the arrays alive
+    mask: int  # bits that choose among faces, and the instances of a scene, as int32
     # Returns the faces with their boundary; if the argument is true, with reflected leaves reversed
     # (see `SceneQueries._as_one_tree`).
     oriented_surface: Callable[[bool], OrientedSurface]
@@ -105,10 +102,7 @@ class PointSearch(NearestSearch):
     def inside_by_winding(
         self, points: Floats, threads: int, progress: Progress | None = None
     ) -> NDArray[np.bool_]:
-        """Return which points (n, 3) have a winding number above a half.
-
-        Faces of a scene's reflected leaves are reversed, so that normals point outward.
-        """
+        """Return which points have a winding number above 0.5, with reflected leaves reversed."""
         return self.oriented_surface(True).inside(points, threads, progress)
 
     def run(
@@ -132,10 +126,8 @@ class ShapeSearch(NearestSearch):
     """Target of points: spheres and capsules of a tree; or of a scene, with its faces."""
 
     target: TreeTarget | SceneTarget
-    # The tree's arrays, or the view of the scene, which keep the target alive.
-    owner: Any
-    # The selected faces of a scene, if there are any.
-    faces: PointSearch | None = None
+    owner: Any  # the tree's arrays, or the view of the scene, which keep the target alive
+    faces: PointSearch | None = None  # the selected faces of a scene, if there are any
 
     def source(self) -> Source:
         """Return the shapes of a tree, or the view of a scene and its count of moves."""
@@ -147,10 +139,7 @@ class ShapeSearch(NearestSearch):
         self, points: Floats, threads: int, progress: Progress | None = None, *,
         surface: bool = True,
     ) -> NDArray[np.bool_]:  # fmt: skip
-        """Return which points (n, 3) are in a shape or inside the faces of a leaf by parity.
-
-        With `surface`, also those on a shape or on such a face.
-        """
+        """Return which points are in a shape or inside faces; with `surface`, or on either."""
         if self.faces is None:
             found = np.zeros(len(points), np.bool_)
         else:
@@ -158,7 +147,6 @@ class ShapeSearch(NearestSearch):
         marks, rows, target = found.view(np.uint8), kernel_input(points), self.target
 
         def work(begin: int, end: int) -> None:
-            """Mark those of the points begin..end-1 that are in a shape."""
             with _shelf_of(target).scratch() as scratch:
                 mark_around(target, rows, scratch, begin, end, surface, marks)
 
@@ -198,12 +186,10 @@ def _fill(
 ) -> Nearest:  # fmt: skip
     """Fill and return `found`: threads call a kernel, such as `closest_points`, on chunks.
 
-    `target` is searched for the points of `batch`. `extra` are the arguments of the kernel between
-    the range of a chunk and `found`.
+    `extra` are the arguments of the kernel between the range of a chunk and `found`.
     """
 
     def work(begin: int, end: int) -> None:
-        """Call the kernel for the points begin..end-1."""
         with _shelf_of(target).scratch() as scratch:
             kernel(target, batch.points, batch.limits, scratch, begin, end, *extra, found)
 

@@ -49,20 +49,14 @@ new_tuple = tuple.__new__
 
 
 class Searched:
-    """Arrays of a tree or scene for single calls, with functions and arguments made for them.
-
-    `split` says whether a primitive may be in several leaves of the tree.
-    """
+    """Arrays of a tree or scene for single calls, with functions and arguments made for them."""
 
     __slots__ = ("_near", "_rays", "arrays", "cast", "kind", "rounded", "split")
 
-    # Of a scene, those of its top level, which may be replaced (see `adopt`).
-    arrays: TreeArrays
-    # The class of the arrays' primitives.
-    kind: type
-    # Whether a primitive may be in several leaves of a tree; whether there may be round shapes.
-    split: bool
-    rounded: bool
+    arrays: TreeArrays  # of a scene, those of its top level, which may be replaced (see `adopt`)
+    kind: type  # of the arrays' primitives
+    split: bool  # whether a primitive may be in several leaves of a tree
+    rounded: bool  # whether there may be round shapes
     # Casts a single ray (see `cast_function`): returns a tuple for eight numbers, a boolean for two
     # points, a range and a 0, and over triangles `Hits` for two points and a range. None before the
     # first call.
@@ -96,10 +90,7 @@ class Searched:
                 return cast
 
     def for_rays(self, one: scratch.OneRay) -> PreparedKernel:
-        """Return the kernel `gather_hits` with its first argument, the tree's row, stored.
-
-        `one` has the other arguments, whose types choose the compiled form of the kernel.
-        """
+        """Return the kernel `gather_hits` with its first argument stored; `one` has the others."""
         prepared, arrays = self._rays, self.arrays
         # It may be for arrays that have been replaced since. Two threads may both make it.
         if prepared is None or prepared.owner is not arrays:
@@ -127,10 +118,7 @@ class Searched:
         return TreeTarget(arrays.row, -1) if self.kind is Triangles else None
 
     def for_batch(self, rays: int, threads: int | None) -> tuple[TreeArrays, Any]:
-        """Return the arrays to search, and None; the view of a scene overrides this method.
-
-        There, `rays`, the number of rays, decides whether one merged tree is searched and returned.
-        """
+        """Return the arrays to search for `rays` rays, and None; a scene may use a merged tree."""
         return self.arrays, None
 
 
@@ -142,10 +130,7 @@ def cast_ray(searched: Searched, ray: tuple[float, ...], t_min: float, t_max: fl
 def closest_hit(
     searched: Searched, origins: Any, directions: Any, t_min: Any, t_max: Any, threads: int | None
 ) -> Hits | None:
-    """Return the closest hit of each ray, for arguments that `Searched.cast` did not accept.
-
-    None where the query of batches must answer: to check arguments, or for what is rare.
-    """
+    """Return closest hits for arguments that `Searched.cast` did not accept; or None."""
     if not type(t_min) is type(t_max) is float:
         return None
     ray = plain_ray(origins, directions)
@@ -225,10 +210,7 @@ def _trace_hits(
     arrays: TreeArrays, batch: RayBatch, n: int, goal: ClosestGoal, out: tuple[Any, ...],
     threads: int,
 ) -> bool:  # fmt: skip
-    """Write the hits of n rays to the columns `out`, and return True.
-
-    Return False for trees over custom primitives and empty ones, which are left to batches.
-    """
+    """Write hits to the columns `out`; return False for custom primitives and empty trees."""
     if type(arrays.primitives) is Custom or arrays.nodes.data.size == 0:
         return False
     if n <= SMALL_BATCH and len(batch.shape) == 1:
@@ -267,10 +249,7 @@ def all_hits(
 def count_hits(
     searched: Searched, ray: tuple[float, ...] | None, t_min: Any, t_max: Any, once: bool
 ) -> int | None:
-    """Return how many hits a ray (ox, oy, oz, dx, dy, dz) has; if `once`, one for each crossing.
-
-    None where the query of batches must answer, and if `ray` is None.
-    """
+    """Return how many hits a ray (ox, oy, oz, dx, dy, dz) has; if `once`, one for each crossing."""
     # In a split tree hits are listed, so that a primitive in several leaves counts once.
     mode = (scratch.LISTED if searched.split else scratch.COUNTED) + once
     gathered = _gathered(searched, ray, t_min, t_max, mode)
@@ -288,7 +267,7 @@ def _gathered(
     """Find the hits of one ray: counted, listed or stored, by the `mode` (see `scratch.MODES`).
 
     Returns the memory with the hits, which the caller gives back to HIT_SHELVES, its part for a
-    single ray, and the arrays that were searched; None where the query of batches must answer.
+    single ray, and the arrays that were searched; or None.
     """
     if ray is None or not type(t_min) is type(t_max) is float:
         return None
@@ -309,17 +288,13 @@ def _gathered(
 def closest_point(
     searched: Searched, point: Sequence[float], limit: float, count: int | None
 ) -> Any:
-    """Return the closest point within the distance `limit`, or the closest points in `count` faces.
-
-    With a `count`, the nearest point comes first. None where the query of batches must answer.
-    """
+    """Return the closest point within `limit`, or those in the `count` nearest faces; or None."""
     if count is not None:
         return _nearest(searched, point, limit, count)
     one = _measured(searched, point, limit, True)
     if one is None:
         return None
-    # `name` is the face, in a scene its code, as of `named_codes`; -1 for a miss. The items of
-    # `numbers` are those in `OnePoint`.
+    # `name` is the face, in a scene its code, as of `named_codes`; -1 for a miss.
     numbers, name = one.numbers, one.name[0]
     distance, u, v, position = numbers[4], numbers[5], numbers[6], one.position.copy()
     POINT_SHELVES[searched.kind].give_back(one)
@@ -334,7 +309,7 @@ def closest_point(
 
 
 def distance(searched: Searched, point: Sequence[float], limit: float) -> float | None:
-    """Return the distance to the closest face, inf beyond `limit`; None if batches must answer."""
+    """Return the distance to the closest face, inf beyond `limit`; or None."""
     one = _measured(searched, point, limit, False)
     if one is None:
         return None
@@ -346,10 +321,9 @@ def distance(searched: Searched, point: Sequence[float], limit: float) -> float 
 def _measured(
     searched: Searched, point: Sequence[float], limit: float, with_position: bool
 ) -> scratch.OnePoint | None:
-    """Find the closest face of one point; return the memory with the answer (see `OnePoint`).
+    """Find the closest face of one point; return the memory with the answer, or None.
 
     The caller gives it back to its shelf. Without `with_position`, only the distance is computed.
-    None where the query of batches must answer.
     """
     prepared = searched.for_points()
     if prepared is None:
@@ -361,7 +335,7 @@ def _measured(
 
 
 def _nearest(searched: Searched, point: Sequence[float], limit: float, count: int) -> Any:
-    """Return the closest points in the `count` nearest faces; None if batches must answer."""
+    """Return the closest points in the `count` nearest faces; or None."""
     prepared, kind = searched.for_points(), searched.kind
     if prepared is None or type(count) is not int or not 1 <= count <= MOST_FACES:
         return None

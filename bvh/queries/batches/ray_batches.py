@@ -11,15 +11,8 @@ from numpy.typing import NDArray
 
 from bvh.queries import results
 from bvh.queries.answers.locations import Source
-from bvh.queries.batches.block_chunks import Work, claim_blocks, share_blocks
-from bvh.queries.batches.hit_lists import (
-    Gatherer,
-    Parts,
-    count_rays,
-    for_kernels,
-    gather_batch,
-    joined_hits,
-)
+from bvh.queries.batches.block_chunks import Work, blocks_of, claim_blocks, share_blocks
+from bvh.queries.batches.hit_lists import Gatherer, Parts, for_kernels, gather_batch, joined_hits
 from bvh.queries.batches.scratch import SHELF, id_type_of, result_columns
 from bvh.queries.query_arguments import Filter, RayBatch, RayOptions, unmasked
 from bvh.queries.results import Hits
@@ -31,7 +24,7 @@ from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
 from bvh.traversal.rays.closest_hit import closest_hits
 from bvh.traversal.rays.hit_details import Columns
 from bvh.traversal.rays.leaf_hits import FirstGoal, new_nearest_hits
-from bvh.traversal.rays.ray_batch import AUTO, Order, Rays
+from bvh.traversal.rays.ray_batch import AUTO, SINGLES, Order, Rays
 from bvh.traversal.rays.trials import UNMEASURED
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import Instanced, named_codes
@@ -51,8 +44,8 @@ Goal = ClosestGoal | FirstGoal | CountGoal
 def source_of(arrays: Any, owner: Any, rays: Any, shape: tuple[int, ...] | None = None) -> Source:
     """Return the source from which hits compute positions: (searched, moves, copies of rays).
 
-    Positions on triangles need no rays: then these are None. `owner` is the view of a scene, which
-    counts its moves; `shape` is the leading shape of the rays, None for flat ones.
+    Rays are None if positions need none, as on triangles. `owner` is the view of a scene; `shape`
+    is the leading shape of the rays, None for flat ones.
     """
     primitives = arrays.primitives
     if type(primitives) is Instanced:
@@ -60,7 +53,7 @@ def source_of(arrays: Any, owner: Any, rays: Any, shape: tuple[int, ...] | None 
     return primitives, 0, None if type(primitives) is Triangles else _copied(rays, shape)
 
 
-def _copied(rays: Rays, shape: tuple[int, ...] | None) -> tuple[NDArray[np.float64], ...]:
+def _copied(rays: Rays, shape: tuple[int, ...] | None) -> tuple[Floats, ...]:
     """Return copies of origins and directions, (*shape, 3); a row that all share is broadcast."""
     full = (len(rays.origins), 3) if shape is None else (*shape, 3)
     columns = (column.copy() for column in (rays.origins, rays.directions))
@@ -74,10 +67,8 @@ class RaySearch(NamedTuple):
     """Target of rays: the arrays of a tree, or of a scene's top level."""
 
     arrays: TreeArrays
-    # Whether a primitive may be in several leaves of a tree.
-    split: bool = True
-    # A tree or the view of a scene: keeps alive the arrays whose addresses alone kernels have.
-    owner: object = None
+    split: bool = True  # whether a primitive may be in several leaves of a tree
+    owner: object = None  # a tree or view of a scene, which keeps alive what kernels read
     # Of a tree: returns its arrays, with the bits of faces if it has groups.
     masked: Callable[[], TreeArrays] | None = None
     # Of a scene: merged(number of rays, threads) returns the merged tree to search, or None.
@@ -145,14 +136,18 @@ class RaySearch(NamedTuple):
 
         def count(origins: Floats, directions: Floats, counts: NDArray[np.int64]) -> None:
             rays = batch.rays._replace(origins=origins, directions=directions)
-            count_rays(gatherer, rays, counts)
+            order = Order(len(counts), 0, SINGLES)
+            if gatherer.is_empty:
+                counts.fill(0)
+            else:
+                gatherer.gather(rays, order, counts, 0, blocks_of(order))
 
         return count
 
     def signed_hits(self, batch: RayBatch, options: RayOptions) -> NDArray[np.int64]:
         """Return the signed number of crossings of each ray: +1 at a back side, -1 at a front."""
         arrays, batch, _ = self.chosen(batch, options)
-        # A split tree has primitives in several leaves: hits are listed, so that each counts once.
+        # In a split tree hits are listed, so that primitives in several leaves count once.
         split, parts = self.split, Parts()
         gatherer = Gatherer(arrays, options, True, None, listed=split, kept=split, sided=True)
         counts = gather_batch(gatherer, batch, options, parts)
@@ -167,8 +162,7 @@ class RaySearch(NamedTuple):
     ) -> tuple[TreeArrays, RayBatch, Any]:
         """Return the arrays to search, the rays, and the merged tree of a scene or None.
 
-        A merged tree is used only if `mergeable`, for rays without masks and a filter. Masks of
-        rays are removed if faces have no bits.
+        A merged tree is used only if `mergeable`, for rays without masks and a filter.
         """
         arrays = self.arrays
         if batch.masked:
@@ -186,16 +180,15 @@ def _closest(
     arrays: TreeArrays, batch: RayBatch, goal: Callable[[], Goal], options: RayOptions
 ) -> Hits:
     """Return the closest hit of each ray; `goal()` returns the goal of the kernel for a chunk."""
-    out = result_columns(batch.size, id_type_of(arrays.primitives))
+    t, prim_id, u, v, front = out = result_columns(batch.size, id_type_of(arrays.primitives))
     if arrays.nodes.data.size == 0:
-        # The kernel writes no results; progress is reported all the same.
         for column, miss in zip(out, (np.inf, -1, np.nan, np.nan, False), strict=True):
             column.fill(miss)
-    _trace(arrays, batch, goal, options, out._replace(front=out.front.view(np.uint8)))
+    _trace(arrays, batch, goal, options, Columns(t, prim_id, u, v, front.view(np.uint8)))
     if not isinstance(arrays.primitives, Instanced):
         return results.hits_of(shaped(batch.shape, *out))
-    owner, leaf, prim_id = named_codes(out.prim_id, arrays.primitives.owners, options.threads)
-    return results.scene_hits_of(shaped(batch.shape, *out._replace(prim_id=prim_id), owner, leaf))
+    owner, leaf, prim_id = named_codes(prim_id, arrays.primitives.owners, options.threads)
+    return results.scene_hits_of(shaped(batch.shape, t, prim_id, u, v, front, owner, leaf))
 
 
 def _goals(options: RayOptions, arrays: TreeArrays, any_hit: bool) -> Callable[[], Goal]:
@@ -216,7 +209,6 @@ def _trace(
     arrays, _alive = for_kernels(arrays)
     n, rays, row = batch.size, batch.rays, arrays.row
     if 0 < n < HALF and options.progress is None:
-        # So few rays are not worth sorting.
         return trace_few(row, rays, n, goal(), out)
     order, work = _order(batch, n, SORTS[options.sort]), _tracer(row, rays, goal, out)
     if options.progress is None:
@@ -232,15 +224,10 @@ def trace_many(row: object, batch: RayBatch, n: int, goal: Goal, out: object, th
 
 
 def _tracer(row: object, rays: Rays, goal: Callable[[], Goal], out: object) -> Work:
-    """Return a function work(order, begin, end), which traces blocks of an order on any thread.
-
-    `row` is the row of the tree; `goal()` makes the goal of a call; hits are written to `out`.
-    """
-    # Which ways of tracing have been faster so far (see `trials`).
+    """Return a function that traces blocks of an order on any thread; `goal()` makes goals."""
     measured = UNMEASURED.copy()
 
     def work(order: Order, begin: int, end: int) -> None:
-        """Trace the blocks begin..end-1, then chunks that the kernel claims from the order."""
         trace_blocks(measured, row, rays, order, goal(), begin, end, out)
 
     return work
@@ -271,10 +258,7 @@ def trace_few(row: object, rays: Rays, n: int, goal: Goal, out: object) -> None:
 
 
 def _order(batch: RayBatch, n: int, sort: int) -> Order:
-    """Return the order in which n rays are traced: in tiles if they are the rays of an image.
-
-    `sort` is a number of SORTS: whether rays are sorted always, never, or after a trial.
-    """
+    """Return the order of n rays, in tiles for an image; `sort` is a number of SORTS."""
     directions = batch.rays.directions
     # The length of a row, from the shape of the batch, or from the directions of a flat one.
     row = batch.shape[-1] if len(batch.shape) > 1 else 0

@@ -53,9 +53,8 @@ class RoundSearch(RaySearch):
         """Return a counter of hits by `count_hits`, for rays with the ranges and mask of `like`."""
 
         def count(
-            origins: NDArray[np.float64], directions: NDArray[np.float64],
-            counts: NDArray[np.int64],
-        ) -> None:  # fmt: skip
+            origins: NDArray[np.float64], directions: NDArray[np.float64], counts: NDArray[np.int64]
+        ) -> None:
             rays = like._replace(origins=origins, directions=directions)
             counts[:] = self.count_hits(RayBatch(rays, (len(counts),)), RayOptions(), once=True)
 
@@ -64,8 +63,8 @@ class RoundSearch(RaySearch):
     def _with_ends(self, hits: Any, batch: RayBatch, limit: int | None) -> AllHits:
         """Return `hits` with the far ends added: hits where rays leave a shape that they enter.
 
-        Far ends beyond the range of a ray are left out. Only the `limit` closest hits of each ray
-        remain; all of them if that is None.
+        Far ends beyond the range of a ray are left out; a `limit` leaves that many hits of each
+        ray, the closest.
         """
         ray_of = np.repeat(np.arange(batch.size), np.diff(hits.offsets))
         codes, enters = hits.prim_id, hits.front

@@ -51,8 +51,8 @@ class OrientedSurface(NamedTuple):
     ) -> NDArray[np.float64]:  # fmt: skip
         """Return the winding number of each of the points (n, 3).
 
-        They are exact but for rounding if `accuracy` is infinite, or the boundary short. Otherwise
-        a series sums up clusters farther away than `accuracy` times their radius.
+        Exact but for rounding if `accuracy` is infinite, or the boundary short; else as of
+        `BVH.winding_number`.
         """
         if accuracy < np.inf and self.loops.size > FEW:
             return self._approximate(points, accuracy, threads, progress)
@@ -60,7 +60,6 @@ class OrientedSurface(NamedTuple):
         box = corners_of(self.search.arrays)
 
         def work(begin: int, end: int) -> None:
-            """Compute the numbers of points begin..end-1: crossings of rays, then angles."""
             some = kernel_input(points[begin:end])
             ways = ways_of(some, self.loops, box)
             # One t_min, t_max and mask for all rays.
@@ -82,11 +81,9 @@ class OrientedSurface(NamedTuple):
         progress: Progress | None,
     ) -> NDArray[np.float64]:  # fmt: skip
         """Return the winding numbers of points (n, 3) by a series, as `numbers` describes it."""
-        # The kernel compares squares of distances and radii, so it gets the accuracy squared.
         terms, found = self.moments(threads), np.empty(len(points))
 
         def work(begin: int, end: int) -> None:
-            """Compute the numbers of points begin..end-1."""
             winding_numbers(terms, points, accuracy**2, begin, end, found)
 
         share(len(points), MAX_POINTS, work, threads, progress, MIN_POINTS)
@@ -102,14 +99,12 @@ def oriented_surface(tree: Any, search: RaySearch, mask: int) -> OrientedSurface
 
 def boundary_for(tree: Any, mask: int) -> Loops:
     """Return the boundary of the faces of a tree that `mask`, an int32, selects; cached."""
-    loops: Loops = tree._by_mask(boundary_of, mask)
-    return loops
+    return tree._by_mask(boundary_of, mask)  # type: ignore[no-any-return]
 
 
 def free_edges_for(tree: Any, mask: int) -> NDArray[np.int64]:
     """Return the boundary's directed edges (n, 2) as vertex ids; equal positions are not merged."""
-    edges: NDArray[np.int64] = tree._by_mask(free_edges, mask)
-    return edges
+    return tree._by_mask(free_edges, mask)  # type: ignore[no-any-return]
 
 
 def above_half(
@@ -118,9 +113,8 @@ def above_half(
 ) -> NDArray[np.bool_]:  # fmt: skip
     """Return which points (n, 3) have a winding number above a half, (n,).
 
-    numbers(points, accuracy, threads, progress) computes winding numbers, by a series if `loops`,
-    the boundary, is long. Numbers of a series that are nearer to a half than its error are computed
-    again, exactly.
+    numbers(points, accuracy, threads, progress) computes winding numbers. Those of a series, if the
+    boundary `loops` is long, that are nearer to a half than its error are computed again, exactly.
     """
     found = numbers(points, ACCURACY, threads, progress)
     if loops.size > FEW:
@@ -133,13 +127,12 @@ def add_angles(
     loops: Loops, points: NDArray[np.float64], ways: NDArray[np.float64],
     found: NDArray[np.float64], threads: int,
 ) -> None:  # fmt: skip
-    """Add the angles of the boundary `loops` to `found` (n,), the signed crossings of rays.
+    """Add to `found` (n,), the signed crossings of rays, the angles of the boundary `loops`.
 
-    The sums are winding numbers. `ways` (n, 3) are the directions of the rays from `points` (n, 3).
+    `ways` (n, 3) are the directions of the rays from `points` (n, 3).
     """
 
     def work(begin: int, end: int) -> None:
-        """Add the angles at the points begin..end-1."""
         add_boundary(loops, points, ways, begin, end, found)
 
     _share(loops, len(points), work, threads, None)

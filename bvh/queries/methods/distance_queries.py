@@ -132,20 +132,13 @@ class DistanceQueries(TreeBase):
             raise TypeError(f"other must be a BVH, a Scene or a mesh: {error}") from None
 
     def _two_snapshots(self, query: str, other: Any) -> tuple[Self, Self]:
-        """Return snapshots of this tree and of `other`, a tree or mesh; errors name the `query`.
-
-        If both are one tree, so are the snapshots.
-        """
+        """Return snapshots of this tree and of `other`, a tree or mesh; one, if it is this tree."""
         tree: Any = self._other_tree(query, self._tree_of(other))
         now = self._snapshot()
         return now, now if tree is self else tree._snapshot()
 
     def _shown_pairs(self, other: TreeBase, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the codes `pairs` with -1 in place of pairs with a hidden face.
-
-        A code is ``first << 32 | second``, ids of a face of this tree and of `other`, or -1 for no
-        pair. Hidden are faces without any bit in the `groups` of their tree.
-        """
+        """Return the codes `pairs`, as of `hint_pairs`, with -1 for those with a hidden face."""
         for tree, ids in ((self, pairs >> 32), (other, pairs & 0xFFFFFFFF)):
             groups = tree._groups
             if groups is not None and len(tree._arrays.face_bits):
@@ -157,8 +150,7 @@ class DistanceQueries(TreeBase):
 def has_shapes(query: str, tree: TreeBase, other: object) -> bool:
     """Return whether both are trees, and at least one of them is over spheres or capsules.
 
-    If one is, a TypeError that names `query` is raised unless the other, if it is a tree, is over
-    triangles, spheres or capsules.
+    If one is, the other must be over these or triangles; a TypeError names the `query`.
     """
     trees = [each for each in (tree, other) if isinstance(each, TreeBase)]
     if not any(isinstance(each._arrays.primitives, HOLLOW) for each in trees):
@@ -171,10 +163,7 @@ def has_shapes(query: str, tree: TreeBase, other: object) -> bool:
 def hint_pairs(
     hint: Clearances | ArrayLike | None, arrays: TreeArrays, others: TreeArrays
 ) -> NDArray[np.int64]:
-    """Return the argument `hint` as checked codes ``first << 32 | second`` of pairs; -1 for none.
-
-    Ids must be below the numbers of primitives in `arrays` and `others`, those of the two trees.
-    """
+    """Return the argument `hint` as checked codes ``first << 32 | second``; -1 for no pair."""
     if hint is None:
         return np.full((), -1, np.int64)
     pairs = integers("hint", hint.prim_id if isinstance(hint, Clearances) else hint)

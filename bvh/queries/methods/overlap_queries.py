@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from bvh.traversal.regions.regions import BoxRegions, PlaneRegions, SphereRegions
 
 Pairs = TypeVar("Pairs")
-
-# A search for pairs of faces that meet, as `find_pairs` of two trees: (transform, itself, threads,
-# progress).
+# Finds the pairs of faces that meet, as `find_pairs`: (transform, itself, threads, progress).
 FindPairs = Callable[[NDArray[np.float64] | None, bool, int, Progress | None], Pairs]
 
 
@@ -213,8 +211,8 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         matrix = None if transform is None else affine_matrices(transform)
         if matrix is not None and matrix.ndim > 2:
             raise ValueError(f"transform must have shape (4, 4), got {matrix.shape}")
-        itself = False  # shared vertices are contacts, even if `other` is this tree
-        pairs = with_progress(search, progress, matrix, itself, thread_count(threads))
+        # False: shared vertices are contacts, even if `other` is this tree.
+        pairs = with_progress(search, progress, matrix, False, thread_count(threads))
         return self._selected_pairs(pairs, mask, other, other_mask)
 
     def self_overlaps(
@@ -252,8 +250,8 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         array([[0, 1]], dtype=int32)
         """
         search = self._pair_search("self_overlaps", self)
-        transform, itself = None, True  # shared vertices and edges are no contacts
-        pairs = with_progress(search, progress, transform, itself, thread_count(threads))
+        # No transform; True: shared vertices and edges are no contacts.
+        pairs = with_progress(search, progress, None, True, thread_count(threads))
         return self._selected_pairs(pairs, mask, self, mask)
 
 

@@ -344,7 +344,7 @@ def warn_if_open(
 ) -> None:
     """Warn, once for each tree or scene, if its faces that `mask` selects have open edges.
 
-    The text names the tree, then has `consequence`, where `query` takes the place of ``{}``.
+    The text ends with `consequence`, where `query` takes the place of ``{}``.
     """
     surface = searched._open_surface(mask)
     if surface is not None:

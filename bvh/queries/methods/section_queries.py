@@ -21,9 +21,8 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
     __slots__ = ()
 
     def intersections(
-        self, other: Any = None, transform: ArrayLike | None = None, *,
-        threads: int | None = None,
-    ) -> Intersections:  # fmt: skip
+        self, other: Any = None, transform: ArrayLike | None = None, *, threads: int | None = None
+    ) -> Intersections:
         """Find the curves in which this mesh and another meet, or this one meets itself.
 
         Which faces meet, and which segments share an end, is decided exactly, so that no curve has

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from math import inf, sqrt
-from typing import Any
+from math import inf, prod, sqrt
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
+from bvh.queries.batches.block_chunks import blocks_of
+from bvh.queries.batches.hit_lists import for_kernels
 from bvh.queries.batches.quick_calls import Searched
-from bvh.queries.batches.ray_batches import RaySearch, is_image
-from bvh.queries.batches.sight_batches import Ends, new_lines, visible_lines
+from bvh.queries.batches.ray_batches import RaySearch, is_image, trace_blocks
+from bvh.queries.batches.scratch import id_type_of
 from bvh.queries.query_arguments import (
     ROWS_AT_ONCE,
     Filter,
+    RayBatch,
     RayOptions,
     is_foreign,
     plain_point,
@@ -25,22 +27,36 @@ from bvh.queries.query_arguments import (
 )
 from bvh.queries.targets import ray_target
 from bvh.queries.verbs import verb
-from bvh.runtime.arguments import (
-    Cull,
-    TruthResult,
-    common_shape,
-    kernel_input,
-    lengths,
-    points,
-    thread_count,
-)
+from bvh.runtime import arguments
+from bvh.runtime.arguments import Cull, TruthResult, kernel_input, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer
+from bvh.runtime.memory import Shelf
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.threads import share
-from bvh.traversal.rays.sight_lines import BELOW_ONE, write_lines
+from bvh.traversal.rays import windows
+from bvh.traversal.rays.blocks import BLOCK
+from bvh.traversal.rays.candidates import ClosestGoal
+from bvh.traversal.rays.hit_details import Columns
+from bvh.traversal.rays.ray_batch import AUTO, EVERY, TRIAL, Order, Rays
+from bvh.traversal.rays.sight_lines import BELOW_ONE, Lines, write_lines
+from bvh.traversal.rays.trials import UNMEASURED
 
-# Lines that a thread takes at a time, at least.
+# Lines of which a thread makes the rays at a time, at least.
 FEWEST_LINES = 1 << 13
+# Lines that a thread traces at a time, at most and at least: windows of rays that may be sorted.
+MAX_LINES, MIN_LINES = windows.WINDOW * BLOCK, windows.SMALLEST * BLOCK
+
+# Memory of the lines of a chunk, reused from batch to batch.
+_SHELF: Shelf[Lines] = Shelf(lambda: _new_lines(MAX_LINES))
+
+
+class Ends(NamedTuple):
+    """The ends of n lines of sight: points (n, 3), or (1, 3) for all lines."""
+
+    p: NDArray[np.float64]
+    q: NDArray[np.float64]
+    size: int  # n
+    margin: float
 
 
 class SightQueries:
@@ -129,7 +145,7 @@ def checked_margin(margin: float) -> float:
     """Return the margin of lines of sight as a float; raise unless it is finite and at least 0."""
     if type(margin) is float and 0.0 <= margin < inf:
         return margin
-    relative_margin = lengths("margin", margin, finite=True)
+    relative_margin = arguments.lengths("margin", margin, finite=True)
     if relative_margin.ndim:
         raise ValueError(f"margin must be a finite number of at least 0, got {margin!r}")
     return float(relative_margin)
@@ -143,22 +159,56 @@ def _ends(
     if plain is not None:
         p_rows, q_rows = kernel_input(plain.rays.origins), kernel_input(plain.rays.directions)
         return Ends(p_rows, q_rows, plain.size, checked_margin(margin)), plain.shape
-    start, end, workers = points("p", p), points("q", q), thread_count(threads)
-    shape = common_shape(p=start.shape[:-1], q=end.shape[:-1])
+    start, end = arguments.points("p", p), arguments.points("q", q)
+    workers = thread_count(threads)
+    shape = arguments.common_shape(p=start.shape[:-1], q=end.shape[:-1])
     relative_margin = checked_margin(margin)
     p_rows, q_rows = (real_rows(rows, shape, workers, 3) for rows in (start, end))
-    return Ends(p_rows, q_rows, math.prod(shape), relative_margin), shape
+    return Ends(p_rows, q_rows, prod(shape), relative_margin), shape
 
 
 def _visible_batch(
-    target: Any, ends: Ends, shape: tuple[int, ...], cull: Cull | None, threads: int | None
+    search: RaySearch, ends: Ends, shape: tuple[int, ...], cull: Cull | None, threads: int | None
 ) -> NDArray[np.bool_] | None:
-    """Return which lines nothing blocks; None where rays must answer: of images, and of parts."""
-    image = len(shape) > 1 and is_image(shape[-1], ends.size)
-    if not isinstance(target, RaySearch) or shape == () or image:
+    """Return which lines nothing blocks, (...); None for an image, whose rays must answer.
+
+    A thread makes the rays of some lines, and traces them at once.
+    """
+    if len(shape) == 0 or (len(shape) > 1 and is_image(shape[-1], ends.size)):
         return None
-    options = RayOptions(target.side_to_cull(cull), threads=thread_count(threads))
-    return visible_lines(target, ends, options).reshape(shape)
+    options = RayOptions(search.side_to_cull(cull), threads=thread_count(threads))
+    n, none = ends.size, np.empty(0)
+    # `like` stands for the rays, which are made chunk by chunk: only their number is used. `_alive`
+    # keeps the memory of `arrays`; `measured` is which ways of tracing have been faster so far.
+    like = Rays(ends.p, ends.q, none, none)
+    arrays, _alive = for_kernels(search.chosen(RayBatch(like, (n,)), options, mergeable=True)[0])
+    goal, measured = ClosestGoal(any_hit=True, cull=options.cull), UNMEASURED.copy()
+    # The kernel writes the column `front` alone, and nothing for an empty tree.
+    no_columns = Columns(none, np.empty(0, id_type_of(arrays.primitives)), none, none, none)
+    result = np.zeros(n, np.bool_) if arrays.nodes.data.size == 0 else np.empty(n, np.bool_)
+
+    def work(begin: int, end: int) -> None:
+        memory, size, seen = _SHELF.take(), end - begin, result[begin:end]
+        columns: Any = (column[:size] for column in memory)
+        lines = Lines(*columns)
+        p, q = (a[begin:end] if len(a) > 1 else a for a in (ends.p, ends.q))
+        write_lines(p, q, ends.margin, 0, size, lines)
+        rays = Rays(p, lines.directions, lines.t_min, lines.t_max, EVERY)
+        order, out = Order(size, 0, AUTO, TRIAL), no_columns._replace(front=seen.view(np.uint8))
+        trace_blocks(measured, arrays.row, rays, order, goal, 0, blocks_of(order), out)
+        # The kernel has marked the lines that hit something.
+        np.logical_not(seen, out=seen)
+        np.logical_and(seen, lines.finite, out=seen)
+        _SHELF.give_back(memory)
+
+    share(n, MAX_LINES, work, options.threads, None, MIN_LINES)
+    return result.reshape(shape)
+
+
+def _new_lines(size: int) -> Lines:
+    """Return memory for `size` lines."""
+    t_min, t_max = np.empty(size), np.empty(size)
+    return Lines(np.empty((size, 3)), t_min, t_max, np.empty(size, np.uint8))
 
 
 def _segments(
@@ -166,21 +216,17 @@ def _segments(
 ) -> tuple[tuple[ArrayLike, ...], NDArray[np.bool_]]:
     """Return (origins, directions, t_min, t_max) of rays from p to q, and which are finite, (...).
 
-    t is 0 at p and 1 at q. Ranges leave out a part at both ends, whose length is `margin` times the
-    largest coordinate of p and q.
+    t is 0 at p and 1 at q; ranges leave out the margin at both ends.
     """
     n, p = ends.size, ends.p
-    lines = new_lines(n)
+    lines = _new_lines(n)
 
     def work(first: int, last: int) -> None:
-        """Compute the rays first..last-1."""
         write_lines(p, ends.q, ends.margin, first, last, lines)
 
     share(n, ROWS_AT_ONCE, work, thread_count(threads), None, FEWEST_LINES)
     along, low, high, finite = lines
     start = p.reshape(*shape, 3) if len(p) == n else p[0]
-    if shape == ():
-        return (start, along[0], float(low[0]), float(high[0])), finite.view(np.bool_)[0]
     rays = along.reshape(*shape, 3), low.reshape(shape), high.reshape(shape)
     return (start, *rays), finite.view(np.bool_).reshape(shape)
 
@@ -188,8 +234,7 @@ def _segments(
 def _visible_pair(target: Any, p: Any, q: Any, margin: Any) -> bool | None:
     """Return whether nothing is between two points; None where a batch must answer.
 
-    `target` is the tree or scene. The range of t, without the `margin` at both ends, is computed as
-    in `_segments`, so that answers are the same.
+    The range of t is computed as in `_segments`, so that answers are the same.
     """
     start, end = plain_point(p), plain_point(q)
     if start is None or end is None or type(margin) is not float or not 0.0 <= margin < inf:
