@@ -165,3 +165,29 @@ def test_public_methods_keep_their_signatures() -> None:
     frames = traceback.extract_tb(error.value.__traceback__)
     assert frames[1].name == "closest_hit" and frames[1].filename.endswith("ray_queries.py")
     assert all(frame.line for frame in frames)
+
+
+def test_results_of_one_query_are_no_sequences() -> None:
+    """An attempt to unpack one names its fields; batches give their entries."""
+    tree = BVH.from_mesh(trimesh.creation.box())
+    with pytest.raises(TypeError, match="a single Hits is no sequence: take its t, prim_id, u, v"):
+        _t, _prim_id = tree.closest_hit([0.1, 0.2, 5.0], [0.0, 0.0, -1.0])
+    hits = tree.closest_hit([[0.1, 0.2, 5.0], [9.0, 9.0, 5.0]], [0.0, 0.0, -1.0])
+    assert [hit.t for hit in hits] == [4.5, np.inf]
+    with pytest.raises(AttributeError, match=r"did you mean numpy\.asarray\(hits\)\.reshape\?"):
+        _ = hits.reshape
+
+
+def test_told_of_infinite_thickness() -> None:
+    """Where rays leave an open mesh; not where they meet a face."""
+    box = trimesh.creation.box()
+    bottom, open_above = box.face_normals[:, 2] < -0.5, box.face_normals[:, 2] < 0.5
+    tree = BVH.from_triangles(box.vertices, box.faces[open_above])
+    below = np.flatnonzero(bottom[open_above])
+    methods: tuple[Any, ...] = ("ray", "sphere")
+    for method in methods:
+        with pytest.warns(BVHWarning, match="open edges: thickness is inf at 2 rays"):
+            assert np.array_equal(np.flatnonzero(np.isinf(tree.thickness(method=method))), below)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.allclose(tree.thickness(np.delete(np.arange(len(tree)), below)), 1.0)
