@@ -6,6 +6,7 @@ the build.
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import subprocess
@@ -127,7 +128,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages to the files and the navigation."""
     for name, source in TEXTS.items():
         text = (ROOT / source).read_text(encoding="utf-8")
-        files.append(File.generated(config, name, content=_relinked(text)))
+        # On the first page the left column would have nothing but its name.
+        head = "---\nhide: [navigation]\n---\n\n" if name == "index.md" else ""
+        files.append(File.generated(config, name, content=head + _relinked(text)))
     notebook = PAGES / "tour.ipynb"
     files.append(File.generated(config, "tour.md", content=_page_of(notebook)))
     files.append(File.generated(config, "copied.css", content=STYLE))
@@ -197,10 +200,11 @@ def _commands() -> str:
 
 def _words(option: Any) -> str:
     """Return an option of a command as it is typed, with what follows it, or an argument's name."""
-    kind = str(option.metavar or "").strip().replace("|", r"\|")
-    if not option.opts[0].startswith("-"):
-        return f"`{kind or option.opts[0]}`"
-    return ", ".join(f"`{each} {kind}`" if kind else f"`{each}`" for each in option.opts)
+    kind = str(option.metavar or "").strip()
+    names = option.opts if option.opts[0].startswith("-") else [""]
+    words = [f"{name} {kind}".strip() or option.opts[0] for name in names]
+    # As HTML: a bar within backticks would need a backslash, which is shown.
+    return ", ".join(f"<code>{html.escape(each)}</code>" for each in words).replace("|", "&#124;")
 
 
 def _default(option: Any) -> str:
