@@ -128,9 +128,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages to the files and the navigation."""
     for name, source in TEXTS.items():
         text = (ROOT / source).read_text(encoding="utf-8")
-        # On the first page the left column would have nothing but its name.
-        head = "---\nhide: [navigation]\n---\n\n" if name == "index.md" else ""
-        files.append(File.generated(config, name, content=head + _relinked(text)))
+        files.append(File.generated(config, name, content=_relinked(text)))
     notebook = PAGES / "tour.ipynb"
     files.append(File.generated(config, "tour.md", content=_page_of(notebook)))
     files.append(File.generated(config, "copied.css", content=STYLE))
