@@ -6,6 +6,7 @@ the build.
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import subprocess
@@ -102,6 +103,7 @@ STYLE = """.highlight .gp { user-select: none; }
 .highlight code[data-md-copying] :is(.gp, .go) { display: none; }
 .md-typeset table:not([class]) { font-size: .64rem; }
 .md-typeset table:not([class]) :is(td, th) { min-width: 0; padding: .5em .7em; }
+.md-typeset table:not([class]) td:first-child code { word-break: normal; }
 [data-md-color-scheme="default"] { --md-default-fg-color--light: #0000009c; }
 [data-md-color-scheme] { --md-footer-fg-color--lighter: #ffffffa8; }
 [data-md-color-scheme="slate"][data-md-color-primary] {
@@ -183,17 +185,30 @@ def _commands() -> str:
     for name, command in group.commands.items():
         blocks.append(f"## bvh {name}\n\n{(command.help or '').strip()}")
         rows = [
-            f"| {', '.join(f'`{each}`' for each in option.opts)} | {option.help or ''} |".replace(
-                "\n", " "
-            )
+            f"| {_words(option)} | {option.help} | {_default(option)} |".replace("\n", " ")
             for option in command.params
             if getattr(option, "help", None) and not getattr(option, "hidden", False)
         ]
         if rows:
-            blocks.append("\n".join(["| | |", "|---|---|", *rows]))
+            blocks.append("\n".join(["| argument | meaning | default |", "|---|---|---|", *rows]))
         if command.epilog:
             blocks.append(command.epilog)
     return "\n\n".join(blocks) + "\n"
+
+
+def _words(option: Any) -> str:
+    """Return an option of a command as it is typed, with what follows it, or an argument's name."""
+    kind = str(option.metavar or "").strip()
+    names = option.opts if option.opts[0].startswith("-") else [""]
+    words = [f"{name} {kind}".strip() or option.opts[0] for name in names]
+    # As HTML: a bar within backticks would need a backslash, which is shown.
+    return ", ".join(f"<code>{html.escape(each)}</code>" for each in words).replace("|", "&#124;")
+
+
+def _default(option: Any) -> str:
+    """Return the default of an option, empty for None and for flags that are off."""
+    value = None if callable(option.default) else option.default
+    return "" if value is None or value is False else f"`{value}`"
 
 
 def _live() -> Iterator[tuple[str, str]]:

@@ -77,9 +77,13 @@ class Motion:
         session.shade("clay")
 
     def _try(self, client_id: int, trial: Any) -> None:
-        """Call `trial`, a function in TRIALS, with the page of a client, if it is still open."""
+        """Call `trial`, a function in TRIALS, with the page of a client, if it is still open.
+
+        Marks and the cut of the trial before are removed first.
+        """
         session = self._viewer._sessions.get(client_id)
         if session is not None:
+            session.reset()
             trial(session)
 
     def _show_meshes(self) -> None:
@@ -116,7 +120,7 @@ TRIALS: dict[str, Any] = {
     "Measure part to column": lambda session: session.measuring.between("machine part", "column 1"),
     "Cut the sculpture open": lambda session: session.cut("y", 50.0),
     "What does a ray cost?": lambda session: session.shade("cost"),
-    "Back to clay": lambda session: session.reset("clay"),
+    "Back to clay": lambda session: session.shade("clay"),
 }
 
 

@@ -4,6 +4,7 @@ Vectors are those of `mathutils` where that is installed, else tuples.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any, Self
 
@@ -20,12 +21,19 @@ Found = tuple[Any, Any, int | None, float | None]
 NOTHING: Found = (None, None, None, None)
 
 
+@cache
+def _vector_class() -> Any:
+    """Return `mathutils.Vector`; None where mathutils is not installed."""
+    try:
+        return import_module("mathutils").Vector
+    except ImportError:
+        return None
+
+
 def _vector(v: Any) -> Any:
     """Return a `mathutils.Vector`, or a tuple where mathutils is not installed."""
-    try:
-        return import_module("mathutils").Vector(v)
-    except ImportError:
-        return tuple(float(x) for x in v)
+    kind = _vector_class()
+    return tuple(float(x) for x in v) if kind is None else kind(v)
 
 
 class BVHTree:

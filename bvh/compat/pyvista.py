@@ -149,9 +149,7 @@ class Accessor:
         parity decides, so `method` and `locator_tolerance` have no effect. A surface that is not
         closed raises a RuntimeError, unless `check_surface` is False.
         """
-        if not isinstance(surface, pv.PolyData):
-            raise TypeError(f"surface must be PolyData, got {type(surface).__name__}")
-        tree = _tree_of(surface)
+        tree = _tree_of_surface(surface)
         if check_surface and not tree.is_closed:
             raise RuntimeError("surface is not closed: pass check_surface=False, or repair it")
         inside = np.asarray(tree.contains(np.asarray(self._mesh.points, np.float64)))
@@ -180,9 +178,17 @@ class Accessor:
         Its point data "implicit_distance" is the distance from `surface`, negative inside.
         """
         result = self._mesh if inplace else self._mesh.copy()
-        distance = _tree_of(surface).signed_distance(np.asarray(self._mesh.points, np.float64))
+        points = np.asarray(self._mesh.points, np.float64)
+        distance = _tree_of_surface(surface).signed_distance(points)
         result.point_data["implicit_distance"] = distance
         return result
+
+
+def _tree_of_surface(surface: Any) -> BVH:
+    """Return the tree over a surface; a TypeError, as PyVista's, for what is no surface."""
+    if not isinstance(surface, pv.PolyData):
+        raise TypeError(f"surface must be PolyData, got {type(surface).__name__}")
+    return _tree_of(surface)
 
 
 def _tree_of(other: Any) -> BVH:

@@ -248,8 +248,12 @@ class SceneContent(InstanceHolder):
         if len(ids) > 1:
             raise KeyError(f"{len(ids)} instances are named {name!r}: use one of the ids {ids}")
         if not ids:
-            close = get_close_matches(name, map(str, self._instances.names.values()), 1)
+            names = [*map(str, self._instances.names.values())]
+            begun = [other for other in names if other.startswith(name)]
+            close = get_close_matches(name, names, 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
+            if len(begun) > 1:
+                hint = f"; {len(begun)} names begin so, such as {begun[0]!r}"
             raise KeyError(f"no instance is named {name!r}{hint}")
         return ids[0]
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.runtime.arguments import number_of
+from bvh.runtime.caller_warnings import warn_caller
 from bvh.surfaces.surface import Reals, Surface
 
 Ids = NDArray[np.int32]
@@ -27,11 +29,15 @@ def along_normals(
     leave, `outward` the normals that point out of the solid. The inside of a closed mesh is where
     rays cross it an odd number of times: a ray goes against the normal if the solid is on that
     side, else along it; the distance is NaN, the face -1, if it is on neither. Rays in open meshes
-    go against the normals until they meet the back of a face; if they do not, the distance is inf
-    and the face -1.
+    go against the normals until they meet the back of a face; if they do not, the distance is inf,
+    the face -1, and a `BVHWarning` is given.
     """
     if not tree.is_closed:
         hits = tree.closest_hit(points, -normals, cull="front", threads=threads)
+        lost = np.count_nonzero(hits.prim_id < 0)
+        if lost:
+            rays = number_of(lost, "rays")
+            warn_caller(f"{tree!r} has open edges: thickness is inf at {rays} that leave it there")
         return hits.t.copy(), hits.prim_id.copy(), normals
     found, face = np.full(len(points), np.nan), np.full(len(points), -1, np.int32)
     outward, corners = normals.copy(), tree.vertices[tree.faces]

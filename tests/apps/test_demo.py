@@ -55,13 +55,13 @@ def test_things_to_try() -> None:
     scene, ids = demo_scene()
     assert abs(scene.bounds[0, 2]) < 1e-12
     with bvh.view(scene, port=0) as viewer:
-        Motion(viewer, ids)
+        motion = Motion(viewer, ids)
         client = PageClient(viewer.url)
         session = client.until(lambda: next(iter(viewer._sessions.values()), None), "the page")
         client.until(lambda: session._picture.value == "clay", "clay")
         client.until(lambda: "/shadow" in client.nodes, "the shadow")
         for name, trial in TRIALS.items():
-            trial(session)
+            motion._try(session.client.client_id, trial)
             if name == "Pick in the middle":
                 assert viewer.pick is not None or not session.camera()
             if name == "Lasso some faces":
@@ -70,6 +70,8 @@ def test_things_to_try() -> None:
                 assert "bvh-measure" in session.measuring._text.content
             if name == "Cut the sculpture open":
                 assert session._section.plane is not None and not session.is_whole
+                # What was selected and measured before is not drawn upon the cut.
+                assert not viewer.selection
             if name == "What does a ray cost?":
                 assert session._picture.value == "cost"
         assert session._section.plane is None and viewer.pick is None

@@ -77,6 +77,8 @@ def test_points_inside_and_distances(rng: np.random.Generator) -> None:
     surface, cloud = pv.Sphere(), pv.PolyData(rng.uniform(-0.7, 0.7, (500, 3)))
     distance = cloud.compute_implicit_distance(surface)["implicit_distance"]
     ours = cloud.bvh.compute_implicit_distance(surface)
+    with pytest.raises(TypeError, match="surface must be PolyData, got ImageData"):
+        surface.bvh.compute_implicit_distance(pv.ImageData(dimensions=(3, 3, 3)))
     assert np.allclose(ours["implicit_distance"], distance, atol=1e-6)
     for name, key in (("select_interior_points", "selected_points"),
                       ("select_enclosed_points", "SelectedPoints")):  # fmt: skip

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -113,3 +116,78 @@ def test_open_edges_are_named() -> None:
     scene.add(ball), scene.add(torn)
     with pytest.raises(ValueError, match=f"instance 1 has open edges: {count}, between"):
         scene.relations()
+
+
+def test_unknown_options_name_the_one_that_is_meant() -> None:
+    """In queries, constructors and picks, of trees, scenes and cameras; other errors stay."""
+    tree, scene = BVH.from_mesh(trimesh.creation.box()), bvh.Scene()
+    scene.add(tree)
+    camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], width=4, height=4)
+    ray = [0.1, 0.2, 5.0], [0.0, 0.0, -1.0]
+    cases: list[tuple[Callable[..., Any], tuple[Any, ...], str, str]] = [
+        (tree.closest_hit, ray, "tmax", "t_max"),
+        (scene.closest_hit, ray, "tmin", "t_min"),
+        (tree.closest_point, ray[:1], "max_dist", "max_distance"),
+        (BVH.from_triangles, (np.eye(3), [[0, 1, 2]]), "qualty", "quality"),
+        (scene.pick_rect, (camera, 0, 0, 4, 4), "visible", "visible_only"),
+        (bvh.Camera.look_at, ray, "fov", "fov_y"),
+    ]
+    for call, arguments, wrong, meant in cases:
+        text = rf"{call.__qualname__}\(\) got .* '{wrong}'\. Did you mean '{meant}'\?$"
+        with pytest.raises(TypeError, match=text):
+            call(*arguments, **{wrong: 1})
+    with pytest.raises(TypeError, match=r"keyword argument 'of_nothing'$"):
+        tree.closest_hit(*ray, of_nothing=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"BVH.closest_hit\(\) takes from 3 to 5 positional"):
+        tree.closest_hit(*ray, 0.0, 1.0, -1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"BVH.closest_hit\(\) missing .* 'directions'$"):
+        tree.closest_hit(ray[0])  # type: ignore[call-arg]
+    # An error within the query, of a call with options, stays as it is.
+    with pytest.raises(ValueError, match=r"cull must be .*, got 'bakc'; did you mean 'back'\?$"):
+        tree.closest_hit(*ray, cull="bakc")  # type: ignore[arg-type]
+    assert tree.closest_hit(origins=ray[0], directions=ray[1], t_max=9.0, mask=1).t == 4.5
+
+
+def test_public_methods_keep_their_signatures() -> None:
+    """And documentation, types of arguments and pickles; tracebacks show a line of the package."""
+    for kind in BVH, bvh.Scene, bvh.Camera, bvh.Parts:
+        for name, member in vars(kind).items():
+            function = getattr(member, "__func__", member)
+            if name.startswith("_") or not inspect.isfunction(function):
+                continue
+            first = inspect.unwrap(function)
+            assert inspect.signature(function) == inspect.signature(first)
+            assert function.__doc__ == first.__doc__
+            assert function.__annotations__ == first.__annotations__
+            assert pickle.loads(pickle.dumps(getattr(kind, name))) == getattr(kind, name)
+    with pytest.raises(ValueError, match="origins") as error:
+        BVH.from_mesh(trimesh.creation.box()).closest_hit([0.0, 1.0], [0.0, 0.0, -1.0], mask=1)
+    frames = traceback.extract_tb(error.value.__traceback__)
+    assert frames[1].name == "closest_hit" and frames[1].filename.endswith("ray_queries.py")
+    assert all(frame.line for frame in frames)
+
+
+def test_results_of_one_query_are_no_sequences() -> None:
+    """An attempt to unpack one names its fields; batches give their entries."""
+    tree = BVH.from_mesh(trimesh.creation.box())
+    with pytest.raises(TypeError, match="a single Hits is no sequence: take its t, prim_id, u, v"):
+        _t, _prim_id = tree.closest_hit([0.1, 0.2, 5.0], [0.0, 0.0, -1.0])
+    hits = tree.closest_hit([[0.1, 0.2, 5.0], [9.0, 9.0, 5.0]], [0.0, 0.0, -1.0])
+    assert [hit.t for hit in hits] == [4.5, np.inf]
+    with pytest.raises(AttributeError, match=r"did you mean numpy\.asarray\(hits\)\.reshape\?"):
+        _ = hits.reshape
+
+
+def test_told_of_infinite_thickness() -> None:
+    """Where rays leave an open mesh; not where they meet a face."""
+    box = trimesh.creation.box()
+    bottom, open_above = box.face_normals[:, 2] < -0.5, box.face_normals[:, 2] < 0.5
+    tree = BVH.from_triangles(box.vertices, box.faces[open_above])
+    below = np.flatnonzero(bottom[open_above])
+    methods: tuple[Any, ...] = ("ray", "sphere")
+    for method in methods:
+        with pytest.warns(BVHWarning, match="open edges: thickness is inf at 2 rays"):
+            assert np.array_equal(np.flatnonzero(np.isinf(tree.thickness(method=method))), below)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.allclose(tree.thickness(np.delete(np.arange(len(tree)), below)), 1.0)

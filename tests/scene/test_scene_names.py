@@ -57,6 +57,8 @@ def test_missing_and_repeated_names(scene: bvh.Scene) -> None:
             change("cat 3")
         with pytest.raises(KeyError, match=r"no instance is named 'tree'\""):
             change("tree")
+        with pytest.raises(KeyError, match=r"'ca'; \d+ names begin so, such as 'car"):
+            change("ca")
         with pytest.raises(KeyError, match=r"2 instances are named 'car 1'.* \[0, 1\]"):
             change("car 1")
     assert len(scene) == 4

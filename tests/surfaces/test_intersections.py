@@ -249,6 +249,12 @@ def test_sections_by_many_planes(rng: np.random.Generator) -> None:
     for wrong in ([[0, 0, 1, 0], [0, 0, 0, 1]], [[0, 0, 1]], [[0, 0, np.nan, 1]]):
         with pytest.raises(ValueError, match="planes must be"):
             tree.section(wrong)
+    many = np.tile([0.0, 0.0, 1.0, 0.0], (50, 1))
+    many[7, 2] = 0.0
+    with pytest.raises(ValueError, match=r"got \[0.0, 0.0, 0.0, 0.0\] in row 7$"):
+        tree.section(many)
+    with pytest.raises(ValueError, match=r"got the shape \(50, 3\)$"):
+        tree.section(many[:, :3])
 
 
 def test_loops_of_sections(rng: np.random.Generator, tmp_path: Any) -> None:

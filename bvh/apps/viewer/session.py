@@ -98,11 +98,10 @@ class Session:
         self.shade(MESH)
         self._section.cut(across, share)
 
-    def reset(self, shade: str) -> None:
-        """Clear all marks and the section plane, and show a shade."""
+    def reset(self) -> None:
+        """Clear all marks and the section plane."""
         self._clear()
         self._section.cut(OFF, 50.0)
-        self.shade(shade)
 
     def close(self) -> None:
         self._closed = True

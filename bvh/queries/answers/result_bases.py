@@ -1,6 +1,6 @@
 """Base classes of results: with one entry a query (`PerQuery`), or any number (`Ragged`)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -79,6 +79,7 @@ MEANT = {
     "hits": "mask", "face": "prim_id", "faces": "prim_id", "face_id": "prim_id",
     "triangle": "prim_id", "index_tri": "prim_id", "primitive_ids": "prim_id", "normals": "normal",
     "instance": "instance_id", "index_ray": "ray_id", "t_hit": "t",
+    "reshape": "numpy.asarray(hits).reshape",
 }  # fmt: skip
 
 
@@ -176,6 +177,13 @@ class PerQuery(Table):
         ids = self.prim_id
         # Not all libraries' arrays have a length.
         return ids.shape[0] if is_other(ids) and ids.shape else len(ids)
+
+    def __iter__(self) -> Iterator[Self]:
+        """Iterate over the entries of a batch; a single result raises a TypeError."""
+        if np.ndim(self.mask) == 0:
+            names = ", ".join(columns_of(self))
+            raise TypeError(f"a single {type(self).__name__} is no sequence: take its {names}")
+        return (self[i] for i in range(len(self)))
 
     def __getitem__(self, index: Any) -> Self:
         """Select entries as from an array of the batch's shape; `index` is any index of numpy."""

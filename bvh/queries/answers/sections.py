@@ -233,11 +233,14 @@ def sections_by(
     shape = rows.shape[:-1]
     valid = np.isfinite(rows).all() and rows.shape[-1:] == (4,) and rows[..., :3].any(axis=-1).all()
     if not valid:
-        raise ValueError(
-            f"planes must be rows of four finite numbers with normals, got {planes!r}"
-            if rows.ndim != 1
-            else f"plane must be four finite numbers with a normal, got {planes!r}"
-        )
+        what = "planes must be rows of four finite numbers with normals, got"
+        if rows.ndim == 1:
+            raise ValueError(f"plane must be four finite numbers with a normal, got {planes!r}")
+        if rows.shape[-1:] != (4,):
+            raise ValueError(f"{what} the shape {rows.shape}")
+        rows = rows.reshape(-1, 4)
+        wrong = int(np.argmin(np.isfinite(rows).all(axis=1) & rows[:, :3].any(axis=1)))
+        raise ValueError(f"{what} {rows[wrong].tolist()} in row {wrong}")
     rows = rows.reshape(-1, 4)
     each = []
     for plane, curves in zip(rows, sections_of(vertices, faces, rows), strict=True):
