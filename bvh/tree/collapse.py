@@ -54,10 +54,7 @@ _IN_EVERY_OCTANT = np.uint32(
 
 @inlined
 def order_node(data, node):
-    """Set the visiting orders of a wide node for all octants of directions, nearest child last.
-
-    Lane k gets, in the bits of each octant, the child to push k-th to a stack.
-    """
+    """Set the visiting orders of a wide node for all octants: lane k, the child to push k-th."""
     # Children are sorted by their centres along the diagonal of the octant: a child's place is the
     # number of children that are nearer.
     at = wide_nodes.node_at(node)
@@ -103,11 +100,9 @@ class Plan(NamedTuple):
 
 @entry
 def _plan(bounds, links, begin, end, lanes, plan):
-    """Fill `plan`, a `Plan`, for the binary nodes begin..end, the last first.
-
-    Children have higher numbers than their parents; those that are not in begin..end have been
-    planned. `bounds` and `links` are those of `Nodes`, and a row of ids has `lanes` primitives.
-    """
+    """Fill `plan`, a `Plan`, for the binary nodes begin..end, the last first."""
+    # Children have higher numbers than parents; those beyond `end` have been planned. A row of ids
+    # has `lanes` primitives.
     # Permuted by `one_down`, lane j gets what lane j - 1 had.
     sums, rows = plan
     numbers, infinite = simd.lane_numbers(WIDTH), simd.splat(np.float32(INF), WIDTH)
@@ -140,11 +135,9 @@ def _plan(bounds, links, begin, end, lanes, plan):
 
 @inlined
 def _open(links, sums, root, children, shares):
-    """Write to `children` the binary nodes that a wide node has as children; return their number.
-
-    The wide node takes the place of the binary node `root`; `sums` are those of `Plan`. `shares` is
-    scratch: a stack of binary nodes, each with the number of lanes for it or for nodes below it.
-    """
+    """Write the binary nodes below `root` that become children of a wide node; return how many."""
+    # `sums` are those of `Plan`; `shares` is scratch: a stack of (binary node, lanes for it or
+    # nodes below).
     numbers, infinite = simd.lane_numbers(WIDTH), simd.splat(np.float32(INF), WIDTH)
     shares[0, 0], shares[0, 1] = root, WIDTH
     waiting, n = 1, 0

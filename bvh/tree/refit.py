@@ -99,11 +99,9 @@ def _fit_others(data, is_done, root):
 
 @entry
 def _fill_empty(data, root, corner):
-    """Replace the boxes of children without primitives by a point of their parents' boxes.
-
-    A lane with an empty box would be taken for an unused one. All nodes are ordered again. `root`
-    (2, 3) is the root's box. `corner` (nodes, 3) is scratch: a point of the box of each node.
-    """
+    """Replace empty boxes of children by a point of their parents' boxes; order all nodes again."""
+    # A lane with an empty box would be taken for an unused one. `corner` (nodes, 3) is scratch: a
+    # point of the box of each node.
     for axis in range(3):
         corner[0, axis] = root[0, axis]
     for node in range(wide_nodes.node_count(data)):
@@ -122,12 +120,9 @@ def _fill_empty(data, root, corner):
 
 @entry
 def _cost(data, frame):
-    """Return the SAH cost of the nodes `data`, which are not empty.
-
-    It is the expected number of nodes and rows of ids that a ray through the root's box visits: 1
-    for the root, and for each child, or each row of a leaf, the ratio of its area to the root's. A
-    ray visits all if the root has no area.
-    """
+    """Return the SAH cost of nodes: the visits of nodes and rows of ids to expect of a ray."""
+    # The ray meets the root's box. The cost is 1 for the root, and for each child, or row of a
+    # leaf, the ratio of its area to the root's. A ray visits all if the root has no area.
     zeros, ones = simd.splat(np.int32(0), WIDTH), simd.splat(np.int32(1), WIDTH)
     totals, visits, none = simd.splat(0.0, WIDTH), simd.splat(0.0, WIDTH), simd.splat(0.0, WIDTH)
     for node in range(wide_nodes.node_count(data)):

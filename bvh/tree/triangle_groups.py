@@ -116,11 +116,9 @@ def _put_row(groups, at, row, values, used):
 
 @inlined
 def pack_group(triangles, rows, c, s, extent, g, groups):
-    """Fill group g with the triangles of row g of ids; return the corners of their world box.
-
-    `rows` are those of `WideNodes`; `c`, `s` and `extent` are the frame's centre, scale and largest
-    local coordinate. If the row has no triangles, the corners are +inf and -inf.
-    """
+    """Fill group g with the triangles of row g of ids; return the corners of their world box."""
+    # They are +inf and -inf if it has none. c, s and `extent` are the frame's centre, scale and
+    # bound.
     at = group_at(g)
     ids = simd.load(rows, first_id(rows, g), WIDTH)
     prims = simd.convert(ids, np.int64(0))
@@ -142,11 +140,7 @@ def pack_group(triangles, rows, c, s, extent, g, groups):
 
 
 def _put_compact(groups, at, used, ids, corners, box, c, s, extent):
-    """Fill the compact group at `at` with triangles, whose vertices (v0, v1, v2) are `corners`.
-
-    Lanes that are not `used` have the corners of a used one. `box` are the corners of the box of
-    all. All are world coordinates; c and s are the frame's centre and scale. `extent` is unused.
-    """
+    """Fill the compact group at `at`; arguments are as in `_put`, and `box` that of all."""
     v0, v1, v2 = corners
     local = _local(v0, c, s), _local(v1, c, s), _local(v2, c, s)
     compact_groups.put(groups, at, used, ids, local, _local(box[0], c, s), _local(box[1], c, s))
@@ -156,11 +150,8 @@ _local = inlined(lambda v, c, s: vectors.scaled(vectors.minus(v, c), s))
 
 
 def _put(groups, at, used, ids, corners, box, c, s, extent):
-    """Fill the group at `at` with triangles, whose vertices (v0, v1, v2) are `corners`.
-
-    Lanes that are not `used` have the corners of a used one. c, s and `extent` are the frame's
-    centre, scale and largest local coordinate. `box` is for compact groups alone.
-    """
+    """Fill the group at `at` with triangles by their corners (v0, v1, v2) in the world."""
+    # Lanes that are not `used` have the corners of a used one. `box` is for compact groups alone.
     v0, v1, v2 = corners
     e1, e2 = _edge(v0, v1, 2.0 * s), _edge(v0, v2, 2.0 * s)
     n = vectors.cross(e1, e2)
@@ -265,10 +256,7 @@ def _load_group(groups, group):
 
 
 def _load_compact(groups, group):
-    """Return (v0, e1, e2, normal, tolerance, size, grain) of a compact group, in lanes.
-
-    The last three are as in `_load_group`: factors of error bounds.
-    """
+    """Return what `_load_group` does, for a compact group."""
     v0, e1, e2, used, step = compact_groups.load(groups, group_at(group))
     n = cross(e1, e2)
     tolerance, size, grain = compact_groups.bounds_of(e1, e2, n, used, step)
@@ -344,12 +332,9 @@ def test_edges_near(point, rest, d, triangles, edge, extent):
 
 @inlined
 def test_distance(c, den, low, high, n, margin):
-    """Return (maybe, numerator, denominator) of where lines of rays meet planes of triangles.
-
-    The mask has the lanes where t = numerator / denominator may be in low..high; `margin` bounds
-    the error of t times den. The denominator is positive, or 0 if the ray is parallel to the plane.
-    For v0 on the plane and the normal n, c is v0 - o, and den is d . n.
-    """
+    """Return (maybe, numerator, denominator >= 0) of where lines of rays meet planes."""
+    # The mask has the lanes where t = numerator / denominator may be in low..high; `margin` bounds
+    # the error of t times the denominator. c is v0 - o, den is d . n.
     size = abs(den)
     # n . c, with its sign changed if den is negative: `size` is the denominator.
     numerator = simd.as_floats(simd.as_ints(dot(n, c)) ^ (simd.as_ints(den) & SIGN_BIT))

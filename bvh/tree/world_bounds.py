@@ -103,10 +103,7 @@ def extent_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.flo
 
 
 def _tighter(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the one of a tree's two extents (k, 6) that bounds it closer when it is rotated.
-
-    Closer is the one with the lower sum of volumes of bounds under the rotations TURNS.
-    """
+    """Return the extent, a or b (k, 6), whose bounds under TURNS have the lower sum of volumes."""
     extents = gathered([a, b])
     tree_of = np.repeat(np.arange(2, dtype=np.int32), len(TURNS))
     boxes = instance_bounds(extents, tree_of, np.concatenate([TURNS, TURNS]))
@@ -196,11 +193,7 @@ def _span(boxes, begin, end, a, b, c):
 
 @entry
 def _bound(extents, tree_of, matrices, begin, end, found):
-    """Write the boxes of the instances begin..end to `found` (n, 6).
-
-    Instance i is the tree tree_of[i] under the map of the 12 numbers from matrices[12 i] on.
-    `extents` are `Extents` of the trees.
-    """
+    """Write boxes of instances begin..end to `found`, by their maps, 12 of `matrices` each."""
     for i in range(begin, end):
         tree = np.int64(tree_of[i])
         first, last = extents.offsets[tree], extents.offsets[tree + 1]
@@ -222,11 +215,9 @@ def _bound(extents, tree_of, matrices, begin, end, found):
 def instance_bounds(
     extents: Extents, tree_of: NDArray[np.int32], matrices: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return boxes (n, 6) of instances: every vertex, moved and correctly rounded, is inside.
-
-    `tree_of` has the tree of each instance, and `matrices` (n, 3, 4) its finite affine map. Boxes
-    of empty trees have lower corners +inf and upper corners -inf.
-    """
+    """Return boxes (n, 6) around instances of the trees `tree_of`, moved by maps (n, 3, 4)."""
+    # Every vertex, moved and correctly rounded, is inside. Boxes of empty trees go from +inf to
+    # -inf.
     found = np.empty((len(matrices), 6))
     which, maps = kernel_input(np.asarray(tree_of, np.int32)), kernel_input(matrices)
     share(len(found), CHUNK, lambda begin, end: _bound(extents, which, maps, begin, end, found), 1)
@@ -234,11 +225,9 @@ def instance_bounds(
 
 
 def skew_of(arrays: TreeArrays) -> tuple[float, float, float]:
-    """Return (K, F, largest radius) of a tree, by which bounds of its instances are padded.
-
-    K and F, derived at the top of this file, bound how rounding moves instances of oriented boxes;
-    they are 0 for other trees. The radius is -1 unless the tree is over round shapes.
-    """
+    """Return (K, F, largest radius) of a tree, by which bounds of its instances are padded."""
+    # K and F, derived above, are 0 but for oriented boxes; the radius is -1 unless shapes are
+    # round.
     if isinstance(arrays.primitives, Triangles):
         return 0.0, 0.0, -1.0
     used, shape = np.unique(arrays.nodes.ids), shape_of(arrays.primitives)

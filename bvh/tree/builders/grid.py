@@ -64,11 +64,9 @@ def bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray
 
 @entry
 def _fill_cells(records, begin, end, boxes, bits, cells, cell_bins):
-    """Write the cell of each record in begin..end to `cells`, and put it into the cell's bin.
-
-    The grid divides boxes[1], the box of the centres of all records, into 1 << bits[k] layers
-    across axis k. The number of a cell has the bits of its layer on x first, then those on y and z.
-    """
+    """Write the cell of each record in begin..end to `cells`, and put it into the cell's bin."""
+    # The grid divides boxes[1], the box of all centres, into 1 << bits[k] layers across axis k. The
+    # number of a cell has the bits of its layer on x first, then those on y and z.
     box = record.load(boxes, 1)
     scale = record.scales(box, np.float32(LAYERS))
     shifts = AXIS_BITS - bits[0], AXIS_BITS - bits[1], AXIS_BITS - bits[2]

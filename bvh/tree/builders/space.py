@@ -64,11 +64,9 @@ def _extended(lower, upper, p, is_inside):
 
 @kernel
 def _clip(v, r, axis, low, high):
-    """Return the record of the part of a record's triangle between two planes across an axis.
-
-    `v` (3, 3) are the local vertices of the triangle, `r` is the record. The planes are at `low`
-    and `high`, which float32 can hold. Lower > upper in the record of an empty part.
-    """
+    """Return the record of the part of a triangle, or of its record r, between two planes."""
+    # `v` (3, 3) are the local vertices; float32 can hold `low` and `high`. Lower > upper if nothing
+    # is left.
     # SLACK covers the rounding of vertices and corners: see the top of this file.
     begin, end = low - SLACK, high + SLACK
     lower, upper = simd.splat(INF, 4), simd.splat(-INF, 4)
