@@ -12,10 +12,8 @@ COMMON = 2.0**-52
 
 @kernel
 def _nearer(p, a, b, least, best):
-    """Return (distance, point) of that point, p or `best`, which is nearer to triangles a and b.
-
-    A point's distance is the larger of its distances from a and from b: `least` for `best`.
-    """
+    """Return (distance, point) of p or `best`, whichever is nearer to both triangles."""
+    # A point's distance is the larger of its distances from a and from b: `least` for `best`.
     stay_outlined()
     distance = max(nearest_on_triangle(p, *a)[0], nearest_on_triangle(p, *b)[0])
     return (distance, p) if distance < least else (least, best)
@@ -23,11 +21,9 @@ def _nearer(p, a, b, least, best):
 
 @kernel
 def common_point(a, b):
-    """Return a point that the triangles a and b have in common, rounded; they are known to touch.
-
-    It is the first candidate that is as near to both triangles (COMMON) as the rounding of its
-    coordinates allows or, if there is none, the one that is computed nearest to both.
-    """
+    """Return a point that the triangles a and b, known to touch, have in common, rounded."""
+    # It is the first candidate that is as near to both (COMMON) as the rounding of its coordinates
+    # allows or, if there is none, the one that is computed nearest to both.
     # Where triangles touch, a vertex or an edge of one meets the face of the other, or two edges
     # meet.
     stay_outlined()

@@ -36,11 +36,7 @@ def _vertex_at(t, p):
 
 @inlined
 def _leads_away(u, g, square):
-    """Return whether an edge u clearly leads along g, and is not too long for double-doubles.
-
-    The component of u along g must exceed NEAR |g|, and the squared cosine of their angle CLEAR;
-    u . u must be below FAR times `square`, which is g . g.
-    """
+    """Return whether an edge u clearly leads along g, and is not too long for double-doubles."""
     c, size = dot(u, g), dot(u, u)
     return c > NEAR * square and c * c > CLEAR * (size * square) and size < FAR * square
 
@@ -54,10 +50,8 @@ def _askew(u, v):
 
 @kernel
 def nearest_at(a, b, v, w):
-    """Return whether v is a vertex of triangle a, w one of b, and they clearly are nearest points.
-
-    False if in doubt. If True, `triangle_distance` returns their distance, and is sure of it.
-    """
+    """Return whether a vertex v of triangle a and w of b are clearly their nearest points."""
+    # If so, `triangle_distance` returns their distance, and is sure of it. False if in doubt.
     # Edges p, q at v lead away from w, and edges r, s at w away from v, so that the distance grows
     # along all of them. A pair of features (vertices, edges, faces), one of which contains neither
     # v nor w, is farther apart than v and w, by at least 2**-31 of their distance. That no other
@@ -108,10 +102,7 @@ def points_at(reals, at):
 
 @inlined
 def _nearest_at_shared(reals, a, b):
-    """Return whether the stored VERTICES are clearly the nearest points of faces a and b.
-
-    The distance of the faces is then the stored one, SHARED.
-    """
+    """Return whether the stored VERTICES are clearly the nearest points of a and b."""
     v, w = points_at(reals, memory.VERTICES)
     d = peek(reals, memory.SHARED)
     # A distance of NaN, which differs from itself: no vertices are stored.
@@ -120,12 +111,11 @@ def _nearest_at_shared(reals, a, b):
 
 @inlined
 def measure(reals, a, b):
-    """Return (low, high, x, y) of triangles a and b: bounds of their distance, and nearest points.
-
-    Bounds are equal where the distance is certain. `reals` keeps one pair of VERTICES that were the
-    nearest points of two faces, and their distance SHARED (NaN for none): where they clearly are
-    the nearest points of a and b, too, nothing is measured. The nearest of such pairs is kept.
-    """
+    """Return (low, high, x, y) of triangles: bounds of their distance, and nearest points."""
+    # Bounds are equal where the distance is certain. `reals` keeps one pair of VERTICES that were
+    # the nearest points of two faces, and their distance SHARED (NaN for none): where they clearly
+    # are the nearest points of a and b, too, nothing is measured. The nearest of such pairs is
+    # kept.
     d = peek(reals, memory.SHARED)
     if _nearest_at_shared(reals, a, b):
         v, w = points_at(reals, memory.VERTICES)
@@ -140,11 +130,9 @@ def measure(reals, a, b):
 
 @inlined
 def add_candidate(search, code, low, high):
-    """Append a pair, by its code, to the candidates, for which there must be room.
-
-    `low` and `high` bound the pair's distance. If the pair is yet to be measured, `high` is NaN, or
-    UNTESTED if only float32 lanes have bounded it.
-    """
+    """Append a pair, by its code, and bounds of its distance to the candidates."""
+    # If the pair is yet to be measured, `high` is NaN, or UNTESTED if only float32 lanes have
+    # bounded it.
     count = peek(search.state, memory.COUNT)
     poke(search.codes, count, code)
     poke(search.lows, count, low)
@@ -154,11 +142,9 @@ def add_candidate(search, code, low, high):
 
 @inlined
 def lower_bound(reals, key):
-    """Return a lower bound of the distance of two faces in the world.
-
-    `key` is a lower bound of their squared distance in the frame of the pair, by float32 lanes:
-    ROUNDED, a factor below 1, covers rounding, and FACE_MARGIN is the absolute error.
-    """
+    """Return a lower bound of the distance of two faces in the world, given their key."""
+    # ROUNDED, a factor below 1, covers rounding, and FACE_MARGIN is the absolute error of float32
+    # lanes.
     distance = sqrt(key) * ROUNDED - peek(reals, memory.FACE_MARGIN)
     return distance / peek(reals, memory.SCALE) * ROUNDED
 
@@ -183,11 +169,10 @@ def _nearest_first(search, count):
 
 @kernel
 def measure_candidates(task):
-    """Measure all candidates; leave only those that may still be the closest pair.
-
-    A candidate whose bounds differ stays, unless the lower one exceeds BEST when its turn comes. Of
-    those with equal bounds only the nearest stays; of several nearest, that with the lowest code.
-    """
+    """Measure all candidates; leave only those that may still be the closest pair."""
+    # A candidate whose bounds differ stays, unless the lower one exceeds BEST when its turn comes.
+    # Of those with equal bounds only the nearest stays; of several nearest, that with the lowest
+    # code.
     # `left` counts the candidates with unequal bounds, which stay at the front; the best of the
     # others is appended at the end.
     stay_outlined()
@@ -237,10 +222,7 @@ def measure_candidates(task):
 
 @kernel
 def put_corners(task, count):
-    """Write the corners of the first `count` candidates' faces, in the world, to `search.corners`.
-
-    Each candidate has six: those of the first face, then those of the second.
-    """
+    """Write six corners in the world of each of the first candidates to `search.corners`."""
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     for c in range(count):

@@ -57,11 +57,7 @@ F = np.float32
 
 
 def _accessors(row: int, kind: type = np.float32) -> tuple[Accessor, Accessor, Accessor]:
-    """Return accessors (read, load, store) of row `row` of `Block.lanes`, with type `kind`.
-
-    read(lanes, r) returns the number of the ray at lane index r, load(lanes, r, n) a vector with
-    the numbers of n rays from r on, and store(lanes, r, value) writes either.
-    """
+    """Return accessors (read, load, store) of row `row` of `Block.lanes`, with type `kind`."""
     return rows(kind, row * WIDTH)
 
 
@@ -92,11 +88,8 @@ class Block(NamedTuple):
 
 def new_block() -> Block:
     """Return the memory of a ray block."""
-    return Block(
-        aligned(ROWS * BLOCK, np.float32),
-        aligned(DOUBLE_ROWS * BLOCK, np.float64),
-        np.empty(BLOCK, np.int64),
-    )
+    lanes, doubles = aligned(ROWS * BLOCK, np.float32), aligned(DOUBLE_ROWS * BLOCK, np.float64)
+    return Block(lanes, doubles, np.empty(BLOCK, np.int64))
 
 
 # The lane index of the i-th ray of the block.
@@ -113,10 +106,7 @@ numbers_of = inlined(lambda lanes, r: (shifted(lanes, r), WIDTH))
 
 @inlined
 def since_entry(block, r, distance):
-    """Return a distance on the ray at lane index r, counted from where the ray enters the box.
-
-    `distance` is t * 2**shift, counted from the ray's origin, in units of the tree's local frame.
-    """
+    """Return t * 2**shift, a `distance` from the origin of the ray at r, counted from its entry."""
     at = double_index(r)
     # The entry is stored in two parts: their sum may need more than 53 bits.
     return (distance - entry(block.doubles, at)) - entry_rest(block.doubles, at)
@@ -124,11 +114,8 @@ def since_entry(block, r, distance):
 
 @inlined
 def tau_around(block, r, t):
-    """Return float32 bounds (low, high) of the tau of a hit at t on the ray at lane index r.
-
-    tau = t * 2**shift - entry is the distance from where the ray enters the root's box. The bounds
-    are (-inf, inf) for a ray whose float32 tests are disabled, as its tau may overflow.
-    """
+    """Return float32 bounds (low, high) of the tau of a hit at t on the ray at lane index r."""
+    # They are infinite for a ray whose float32 tests are disabled, as its tau may overflow.
     error = np.float64(slack(block.lanes, r))
     if error == INF:
         return F(-INF), F(INF)
@@ -136,43 +123,20 @@ def tau_around(block, r, t):
     return F(tau - error), F(tau + error)
 
 
-def _closest_id(primitives, block, r):
-    """Return the id of the closest primitive so far of the ray at lane index r; -1 for none.
-
-    `primitives` is unused: its type has selected this function, for trees (see `by_scene`).
-    """
-    return prim(block.lanes, r)
-
-
 def _closest_code(primitives, block, r):
-    """Return a scene's code of the closest primitive of the ray at lane index r; -1 for none.
-
-    The code is made of the row of an instanced tree and the primitive's id in that tree.
-    `primitives` is unused: its type has selected this function, for scenes.
-    """
+    """Return a scene's code of the closest primitive of the ray at lane index r; -1 for none."""
     best = prim(block.lanes, r)
     return best if best < 0 else code_of(prim_instance(block.lanes, r), best)
 
 
-closest_primitive = by_scene(_closest_id, _closest_code)
-
-
-def _set_closest_id(primitives, block, r, prim):
-    """Write the id `prim`, -1 for none, as closest primitive of the ray at lane index r.
-
-    `primitives` is unused: its type has selected this function, for trees.
-    """
-    set_prim(block.lanes, r, prim)
-
-
 def _set_closest_code(primitives, block, r, prim):
-    """Write a scene's code `prim`, -1 for none, as closest primitive of the ray at lane index r.
-
-    A code is made of two int32: the row of an instanced tree, and the id in that tree; both are -1
-    for the code -1. `primitives` is unused: its type has selected this function, for scenes.
-    """
+    """Write a scene's code, -1 for none, as closest primitive of the ray at lane index r."""
     set_prim(block.lanes, r, prim_of(prim))
     set_prim_instance(block.lanes, r, leaf_of(prim))
 
 
-set_closest_primitive = by_scene(_set_closest_id, _set_closest_code)
+# The closest primitive so far of the ray at r: its id, in a scene its code; -1 for none.
+closest_primitive = by_scene(lambda primitives, block, r: prim(block.lanes, r), _closest_code)
+set_closest_primitive = by_scene(
+    lambda primitives, block, r, prim: set_prim(block.lanes, r, prim), _set_closest_code
+)

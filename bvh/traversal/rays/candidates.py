@@ -63,30 +63,11 @@ class Candidates(NamedTuple):
     last: Vec
 
 
-def _edge_margin(primitives, ray, tolerance):
-    """Return the error bounds of the edge tests of a ray and a group; negative in unused lanes.
-
-    `ray` are the ray's `ray_numbers`, `tolerance` is the group's, a vector; `primitives` is unused.
-    """
-    return ray_numbers.edge(ray) * tolerance
-
-
 def _moved_edge_margin(primitives, ray, tolerance):
     """Return the error bounds of the edge tests of a ray moved into a BLAS and a group."""
     # In unused lanes the tolerance is negative; so must be the bound, whatever is added.
     margin = fma(ray_numbers.edge(ray), tolerance, ray_numbers.edge_floor(ray))
     return select(tolerance > splat(F(0.0), WIDTH), margin, splat(F(-INF), WIDTH))
-
-
-edge_margin = by_scene(_edge_margin, _moved_edge_margin)
-
-
-def _distance_margin(primitives, ray, size, tolerance):
-    """Return the error bounds of a ray's distances to a group's triangles, times abs(den).
-
-    den is direction . normal; `size`, a vector, is the group's; `tolerance` is unused.
-    """
-    return fma(ray_numbers.t_error(ray), size, splat(TINY, WIDTH))
 
 
 def _moved_distance_margin(primitives, ray, size, tolerance):
@@ -95,7 +76,18 @@ def _moved_distance_margin(primitives, ray, size, tolerance):
     return fma(ray_numbers.t_error(ray), size, moved)
 
 
-distance_margin = by_scene(_distance_margin, _moved_distance_margin)
+# Error bounds of the edge tests of a ray, by its `ray_numbers`, and a group, negative in unused
+# lanes; and of its distances to the group's triangles, times abs(den), den = direction . normal.
+# `tolerance` and `size`, vectors, are the group's.
+edge_margin = by_scene(
+    lambda primitives, ray, tolerance: ray_numbers.edge(ray) * tolerance, _moved_edge_margin
+)
+distance_margin = by_scene(
+    lambda primitives, ray, size, tolerance: fma(
+        ray_numbers.t_error(ray), size, splat(TINY, WIDTH)
+    ),
+    _moved_distance_margin,
+)
 
 
 @inlined
@@ -108,10 +100,10 @@ def filter_group(tree, block, memory, slot, group):
 
 @inlined
 def filter_ray(primitives, triangles, ray, end):
-    """Return the `Filtered` of a ray, by its `ray_numbers`, and triangles, from `load_group`.
-
-    Hits behind the distance `end`, tau, are excluded. `primitives` selects the error bounds.
-    """
+    """Return the `Filtered` of a ray, by its `ray_numbers`, and triangles, from `load_group`."""
+    # Hits behind the distance `end`, tau, are excluded.
+    # Hits behind the distance `end`, tau, are excluded.
+    # Hits behind the distance `end`, tau, are excluded.
     v0, e1, e2, n, tolerance, size, _ = triangles
     o, d = ray_numbers.origin(ray), ray_numbers.direction(ray)
     margin = edge_margin(primitives, ray, tolerance)
@@ -153,10 +145,7 @@ def _set_closest(memory, slot, prim, low, high):
 
 @kernel
 def accept_exact(context_ref, memory, slot, prim, cull):
-    """Test a slot's ray exactly against `prim`, pass a hit to `accept_hit`; return whether it hits.
-
-    Hits on the side `cull` do not count: 1 is the back, -1 the front, 0 neither.
-    """
+    """Test a slot's ray exactly against `prim`; record a hit; return whether it is one."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
     ray = read_exact(tree, rays, batch_index(block, slots.ray(memory, slot)))
@@ -313,25 +302,18 @@ ACCEPTS = {
 }
 
 
-def _tree_itself(tree, memory, slot):
-    """Return `tree`, the only one that a slot's ray can be in; the other arguments are unused."""
-    return tree
-
-
-def _tree_of_instance(tree, memory, slot):
-    """Return the tree, in pointers, of the instance of a scene that a slot's ray is in."""
-    return pointers_at(row_of(tree.primitives, slots.instance(memory, slot)), tree.primitives)
-
-
-_current_tree = by_scene(_tree_itself, _tree_of_instance)
+# The tree, in pointers, that a slot's ray is in: in a scene, that of an instance.
+_current_tree = by_scene(
+    lambda tree, memory, slot: tree,
+    lambda tree, memory, slot: pointers_at(
+        row_of(tree.primitives, slots.instance(memory, slot)), tree.primitives
+    ),
+)
 
 
 @inlined
 def accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filtered):
-    """Apply the goal to the candidates in `filtered`, except faces that the ray's mask excludes.
-
-    `ray` are the `ray_numbers` of the slot's ray; `filtered` is the `Filtered` of ray and group.
-    """
+    """Apply the goal to candidates of a `Filtered`, but for faces that the mask excludes."""
     _, rays, _ = follow(context_ref)
     mask = mask_of(rays, batch_index(block, slots.ray(memory, slot)))
     bits = filtered.bits & selected_lanes(_current_tree(tree, memory, slot), group, mask)
@@ -343,58 +325,53 @@ def accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filte
 @by_type(inline=True)
 def accept_candidates(goal, tree, context_ref, memory, slot, group, candidates):
     """Apply the goal to `Candidates` of a triangle group: decide them, and record their hits."""
-    of_group, _ = ACCEPTS[goal.instance_class]  # (of a group, of a primitive)
-    return of_group
+    return ACCEPTS[goal.instance_class][0]
 
 
 @by_type(inline=True)
 def accept_primitive(goal, context_ref, memory, slot, prim):
     """Test a slot's ray against a primitive exactly, and apply the goal to the hit, if any."""
-    _, of_primitive = ACCEPTS[goal.instance_class]  # (of a group, of a primitive)
-    return of_primitive
+    return ACCEPTS[goal.instance_class][1]
+
+
+@by_type(inline=True)
+def in_groups(tree, memory, slot):
+    """Return whether the leaves of the tree that a slot's ray is in have triangle groups."""
+    kind = primitives_class(tree)
+    if kind is Instanced:
+        return lambda tree, memory, slot: (
+            kind_of(tree.primitives, slots.instance(memory, slot)) == TRIANGLES
+        )
+    return (
+        (lambda tree, memory, slot: True)
+        if kind is Triangles
+        else (lambda tree, memory, slot: False)
+    )
 
 
 @inlined
-def _intersect_triangles(goal, tree, block, context_ref, memory, slot, child):
-    """Test a slot's ray against the triangles of the leaf `child` for a goal.
+def _intersect_others(goal, tree, block, context_ref, memory, slot, child):
+    """Test a slot's ray exactly against the primitives of the leaf `child` for a goal."""
+    first, count = leaf_rows(child)
+    for i in range(first, first + count):
+        accept_primitive(goal, context_ref, memory, slot, slots.primitive_at(tree, memory, slot, i))
 
-    Returns (first, end, WIDTH): the rows of ids tested, `end` excluded, and how many ids each has.
-    """
+
+def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
+    """Test a slot's ray against the leaf `child` of its BLAS for a goal."""
+    if not in_groups(tree, memory, slot):
+        _intersect_others(goal, tree, block, context_ref, memory, slot, child)
+        return
     first, count = leaf_rows(child)
     for group in range(first, first + count):
         filtered = filter_group(tree, block, memory, slot, group)
         if filtered.bits != 0:
             ray = slots.ray_numbers(tree.primitives, block, memory, slot)
             accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filtered)
-    return first, first + count, np.int64(WIDTH)
-
-
-@inlined
-def _intersect_others(goal, tree, block, context_ref, memory, slot, child):
-    """Test a slot's ray exactly against the primitives of the leaf `child` for a goal.
-
-    Returns (first, end, 1): the rows of ids tested, `end` excluded, and how many ids each has.
-    """
-    first, count = leaf_rows(child)
-    for i in range(first, first + count):
-        accept_primitive(goal, context_ref, memory, slot, slots.primitive_at(tree, memory, slot, i))
-    return first, first + count, np.int64(1)
-
-
-def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
-    """Test a slot's ray against the leaf `child` of its BLAS; return (first, end, ids in a row)."""
-    if kind_of(tree.primitives, slots.instance(memory, slot)) == TRIANGLES:
-        return _intersect_triangles(goal, tree, block, context_ref, memory, slot, child)
-    return _intersect_others(goal, tree, block, context_ref, memory, slot, child)
 
 
 @by_type(inline=True)
 def intersect_leaf(goal, tree, block, context_ref, memory, slot, child):
-    """Intersect a slot's ray with the leaf `child`, a code of its current tree, for a goal.
-
-    Returns (first, end, lanes): the rows of ids tested, `end` excluded, and how many each has.
-    """
-    kind = primitives_class(tree)
-    if kind is Instanced:
-        return _intersect_instance
-    return (_intersect_triangles if kind is Triangles else _intersect_others).py_func
+    """Test a slot's ray against a leaf of its tree, not of one over triangles, for a goal."""
+    in_scene = primitives_class(tree) is Instanced
+    return _intersect_instance if in_scene else _intersect_others.py_func

@@ -131,10 +131,7 @@ def _solve_instanced(primitives, tree, prim, ray, cull):
 
 @by_type()
 def details_of(primitives, tree, prim, ray, cull):
-    """Return (t, u, v, front) of a ray's hit on `prim`; u and v are NaN for shapes.
-
-    The ray is (o, d, t_min, t_max). The side `cull` is not hit: 1 the back, -1 the front, 0 none.
-    """
+    """Return (t, u, v, front) of a hit of a ray (o, d, t_min, t_max); u, v are NaN for shapes."""
     solvers = {Triangles: _solve_triangle, Instanced: _solve_instanced}
     return solvers.get(primitives.instance_class, _solve_exactly).py_func
 
@@ -311,11 +308,11 @@ def _write_alone(tree, rays, pairs, k, cull, out):
 
 
 def _vertices_in_tree(primitives, pairs, j):
-    """Return (on_triangles, (v0, v1, v2)), triangles of the HALF pairs from j on, one in each lane.
-
-    `on_triangles` has the bits of lanes whose primitives are triangles: all are. A vertex is three
-    vectors, one for each axis.
-    """
+    """Return (on_triangles, (v0, v1, v2)) of the HALF pairs from j on, one in each lane."""
+    # `on_triangles` are the bits of lanes with triangles: here all. A vertex is a vector for each
+    # axis.
+    # `on_triangles` are the bits of lanes with triangles: here all. A vertex is a vector for each
+    # axis.
     points, faces, face = primitives.points, primitives.faces, simd.load(pairs.prims, j, HALF)
     v0 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 0), I8))
     v1 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 1), I8))
@@ -350,15 +347,12 @@ def _write_lane(primitives, pairs, code, k):
     return np.int64(1)
 
 
-@inlined
-def _three_rows(rows, row):
-    """Return three rows of `HitPairs.vertices`, from number `row` on, as vectors of HALF lanes."""
-    at = row * HALF
-    return (
-        simd.load(rows, at, HALF),
-        simd.load(rows, at + HALF, HALF),
-        simd.load(rows, at + 2 * HALF, HALF),
-    )
+# Three rows of `HitPairs.vertices`, from number `row` on, as vectors of HALF lanes; the row of the
+# lanes' maps that gives a world coordinate.
+_, _load_three, _ = simd.rows(np.float64, 0, HALF, 2 * HALF)
+_, _load_four, _ = simd.rows(np.float64, *range(0, 4 * HALF, HALF))
+_three_rows = inlined(lambda rows, row: _load_three(rows, row * HALF, HALF))
+_row_of_map = inlined(lambda rows, axis: _load_four(rows, (9 + 4 * axis) * HALF, HALF))
 
 
 @inlined
@@ -391,10 +385,3 @@ def _coordinate_of_few(rows, vertex, axis, lanes):
         exact = exact_dot(row, (simd.lane(v[0], k), simd.lane(v[1], k), simd.lane(v[2], k)))
         x = simd.select(simd.lane_numbers(HALF) == np.int32(k), exact, x)
     return x
-
-
-@inlined
-def _row_of_map(rows, axis):
-    """Return the row of the lanes' maps that gives a world coordinate, as four vectors."""
-    a, b, c = _three_rows(rows, 9 + 4 * axis)
-    return a, b, c, simd.load(rows, (12 + 4 * axis) * HALF, HALF)

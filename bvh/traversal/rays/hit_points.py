@@ -36,11 +36,6 @@ class HitColumns(NamedTuple):
     v: NDArray[np.float64]
 
 
-def _id_of_triangle(primitives, hits, i):
-    """Return the id of the triangle of hit i of a tree; -1 for a miss. `primitives` is unused."""
-    return np.int64(simd.peek(hits.prim_id, i))
-
-
 def _code_of_triangle(primitives, hits, i):
     """Return a scene's code of the triangle of hit i; -1 for a miss, and for a hit on a shape."""
     leaf, prim = np.int64(simd.peek(hits.leaf, i)), simd.peek(hits.prim_id, i)
@@ -49,7 +44,10 @@ def _code_of_triangle(primitives, hits, i):
     return code_of(leaf, prim)
 
 
-_triangle_of = by_scene(_id_of_triangle, _code_of_triangle)
+# The id, in a scene the code, of the triangle of hit i; -1 for none.
+_triangle_of = by_scene(
+    lambda primitives, hits, i: np.int64(simd.peek(hits.prim_id, i)), _code_of_triangle
+)
 
 
 @inlined
@@ -64,11 +62,9 @@ def _unit(a):
 
 @kernel
 def _write_points(primitives, hits, pairs, positions, normals):
-    """Write positions and unit normals of hits on triangles, those of the first HALF pairs.
-
-    `pairs.prims` are the triangles, and `pairs.rows` the rows of the hits: in `hits`, `HitColumns`,
-    and in `positions` and `normals`, (n, 3).
-    """
+    """Write positions and unit normals, (n, 3), of the hits of the first HALF pairs."""
+    # `pairs.prims` are the triangles, and `pairs.rows` the rows of the hits, also in `hits`.
+    # `pairs.prims` are the triangles, and `pairs.rows` the rows of the hits, also in `hits`.
     _, (v0, v1, v2) = vertices_of(primitives, pairs, np.int64(0))
     rows = simd.load(pairs.rows, 0, HALF)
     u, v = simd.gather(hits.u, rows, 1, 0), simd.gather(hits.v, rows, 1, 0)
@@ -83,11 +79,9 @@ def _write_points(primitives, hits, pairs, positions, normals):
 
 @entry
 def locate_hits(primitives, columns, begin, end, position, normal):
-    """Write `position` and `normal`, (n, 3), of the hits begin..end of `columns`, `HitColumns`.
-
-    Normals have length 1. Both are NaN for misses and for hits on shapes. `primitives` are those of
-    a tree, or `Instanced` of a scene.
-    """
+    """Write positions and normals of length 1, (n, 3), of the hits begin..end of `HitColumns`."""
+    # Both are NaN for misses and for hits on shapes.
+    # Both are NaN for misses and for hits on shapes.
     triangles, hits = as_pointers(primitives), as_pointers(columns)
     positions, normals = simd.pointer(position), simd.pointer(normal)
     pairs, count = pairs_at(stack_memory(LANES_BYTES)), np.int64(0)
@@ -112,10 +106,7 @@ def locate_hits(primitives, columns, begin, end, position, normal):
 
 @by_type()
 def _interval(primitives, prim, o, d):
-    """Return (hit, near, far) of the line of a ray, (o, d), and the sphere or capsule `prim`.
-
-    `hit` tells whether the line meets the shape; it enters at t = `near` and leaves at t = `far`.
-    """
+    """Return (hit, near, far) of the line of a ray (o, d) in the sphere or capsule `prim`."""
     if primitives.instance_class is Instanced:
         return lambda primitives, prim, o, d: instanced_round(primitives, prim, o, d)
     interval = KINDS[primitives.instance_class].interval
@@ -124,10 +115,11 @@ def _interval(primitives, prim, o, d):
 
 @entry
 def find_far_ends(tree_row, ray_arrays, which, prims, far):
-    """Write to `far` the t where rays leave round shapes that they hit; NaN beyond t_max.
-
-    `which` (n,) are numbers of rays in `ray_arrays`, and `prims` (n,) the shape that each one hits.
-    """
+    """Write to `far` the t where rays leave round shapes that they hit; NaN beyond t_max."""
+    # `which` (n,) are numbers of rays in `ray_arrays`, and `prims` (n,) the shape that each one
+    # hits.
+    # `which` (n,) are numbers of rays in `ray_arrays`, and `prims` (n,) the shape that each one
+    # hits.
     tree, rays, out = as_pointers(tree_row), as_pointers(ray_arrays), simd.pointer(far)
     for i in range(len(which)):
         o, d, _, t_max = read_ray(rays, simd.peek(simd.pointer(which), i))

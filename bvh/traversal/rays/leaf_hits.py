@@ -24,7 +24,7 @@ from bvh.traversal.rays import blocks, slots
 from bvh.traversal.rays.blocks import BLOCK, batch_index, ray_number
 from bvh.traversal.rays.ray_batch import read_exact
 from bvh.tree.edge_rule import crosses, is_ahead
-from bvh.tree.instanced import Ids, Instanced, leaf_of, prim_of
+from bvh.tree.instanced import Ids, Instanced, by_scene, leaf_of, prim_of
 from bvh.tree.primitives import BACK, MISS, intersect, weights
 from bvh.tree.triangle_groups import group_at
 
@@ -65,10 +65,7 @@ class AllGoal(NamedTuple):
 
 
 class NearestHits(NamedTuple):
-    """Up to `max_hits` closest hits of each ray of a block; pointers inside kernels.
-
-    The hits of ray i of the block begin at i * max_hits, sorted by (t, id).
-    """
+    """Up to `max_hits` hits of each ray i of a block, from i * max_hits on, by (t, id)."""
 
     t: NDArray[np.float64]
     prims: Ids
@@ -121,21 +118,16 @@ def _clear_found(goal):
 
 @by_type()
 def begin_block(goal):
-    """Clear the hits of a `FirstGoal` or an `AllGoal` for a new block of rays.
-
-    For other goals this does nothing: their closest hits are in the block itself.
-    """
+    """Clear the hits of a `FirstGoal` or an `AllGoal`; other goals have theirs in the block."""
     clears = {FirstGoal: _clear_nearest, AllGoal: _clear_found}
     return clears.get(goal.instance_class, lambda goal: None)
 
 
 @inlined
 def append_hit(goal, r, prim, weight):
-    """Append a hit of the ray at lane index r to an `AllGoal` that is `listed`; else only count it.
-
-    Listed hits count 1 each, and those beyond the capacity are counted without being stored. Hits
-    of a goal that is not listed count `weight`, from `hit_weight`.
-    """
+    """Append a hit of the ray at r to an `AllGoal` that is `listed`, or count its weight."""
+    # Those beyond the capacity are counted without being stored.
+    # Those beyond the capacity are counted without being stored.
     found = goal.found
     i, size = ray_number(r), peek(found.size, 0)
     poke(found.counts, i, peek(found.counts, i) + (1 if goal.listed else weight))
@@ -149,12 +141,11 @@ def append_hit(goal, r, prim, weight):
 
 @kernel
 def hit_weight(context_ref, r, prim, cull, once, sided):
-    """Return 1 if the ray at lane index r hits `prim`, else 0; if `sided`, -1 for a front hit.
-
-    The test is exact. Hits on the side `cull` (1: back, -1: front) do not count. With `once`,
-    `edge_rule` decides which face a ray through an edge hits, and if `sided`, also whether a ray
-    hits a face that it begins on.
-    """
+    """Return 1 if the ray at lane index r hits `prim`, else 0; if `sided`, -1 for a front hit."""
+    # With `once`, `edge_rule` decides which face a ray through an edge hits, and if `sided`, also
+    # whether a ray hits a face that it begins on.
+    # With `once`, `edge_rule` decides which face a ray through an edge hits, and if `sided`, also
+    # whether a ray hits a face that it begins on.
     stay_outlined()
     tree, rays, block = follow(context_ref)
     ray = read_exact(tree, rays, batch_index(block, r))
@@ -178,10 +169,7 @@ def collect_hit(goal, context_ref, memory, slot, prim):
 
 
 def collect_group(goal, tree, context_ref, memory, slot, group, candidates):
-    """Append the hits of a slot's ray among the `Candidates` of a triangle group to an `AllGoal`.
-
-    Candidates that are not certain are tested exactly.
-    """
+    """Append the hits of a slot's ray among the `Candidates` of a group to an `AllGoal`."""
     back = np.int64(mask_bits(candidates.den > F(0.0)))
     culled = slots.culled_lanes(tree.primitives, memory, slot, goal.cull, back)
     # Lanes whose backs the ray meets in the world: those that culling the back would exclude.
@@ -201,40 +189,11 @@ def collect_group(goal, tree, context_ref, memory, slot, group, candidates):
             collect_hit(goal, context_ref, memory, slot, prim)
 
 
-def _call_address(accept, primitives, ray, prim, t, u, v, data):
-    """Return whether a tree's filter, at address `accept`, 0 for none, accepts a hit (t, u, v).
-
-    `ray` is the number of the ray, `data` what the filter is called with; `primitives` is unused.
-    """
-    return accept == 0 or call_filter(accept, (ray, prim, t, u, v, data))
-
-
-def _call_address_in_scene(accept, primitives, ray, prim, t, u, v, data):
-    """Return whether a scene's filter, at address `accept`, 0 for none, accepts a hit (t, u, v).
-
-    `ray` is the number of the ray, `prim` a code, and `data` what the filter is called with.
-    """
-    if accept == 0:
-        return True
-    owner = peek(primitives.owners, leaf_of(prim))
-    return call_scene_filter(accept, (ray, owner, prim_of(prim), t, u, v, data))
-
-
-def _call(accept, primitives, ray, prim, t, u, v, data):
-    """Return whether the compiled function `accept`, a tree's filter, accepts a hit (t, u, v).
-
-    `ray` is the number of the ray; `primitives` is unused.
-    """
-    return bool(accept(ray, prim, t, u, v, data))
-
-
-def _call_in_scene(accept, primitives, ray, prim, t, u, v, data):
-    """Return whether the compiled function `accept`, a scene's filter, accepts a hit (t, u, v).
-
-    `ray` is the number of the ray, and `prim` a code.
-    """
-    owner = peek(primitives.owners, leaf_of(prim))
-    return bool(accept(ray, owner, prim_of(prim), t, u, v, data))
+# What a filter gets to know of a primitive: its id, in a scene its instance and its id there.
+_named = by_scene(
+    lambda primitives, prim: (prim,),
+    lambda primitives, prim: (peek(primitives.owners, leaf_of(prim)), prim_of(prim)),
+)
 
 
 @by_type()
@@ -242,12 +201,16 @@ def accepts(accept, primitives, ray, prim, t, u, v, data):
     """Return whether a filter accepts a hit, (t, u, v) on `prim`, of ray number `ray` of the batch.
 
     `accept` is the address of the filter, 0 for none, or a compiled function, and `data` what it is
-    called with. `prim` is an id, or a scene's code, of which the filter gets instance and id.
+    called with. `prim` is an id, or a scene's code.
     """
-    in_scene = primitives.instance_class is Instanced
     if isinstance(accept, types.Dispatcher):
-        return _call_in_scene if in_scene else _call
-    return _call_address_in_scene if in_scene else _call_address
+        return lambda accept, primitives, ray, prim, t, u, v, data: bool(
+            accept(ray, *_named(primitives, prim), t, u, v, data)
+        )
+    call = call_scene_filter if primitives.instance_class is Instanced else call_filter
+    return lambda accept, primitives, ray, prim, t, u, v, data: (
+        accept == 0 or call(accept, (ray, *_named(primitives, prim), t, u, v, data))
+    )
 
 
 @by_type(inline=True)
@@ -269,11 +232,11 @@ def rank_group(goal, tree, context_ref, memory, slot, group, candidates):
 
 
 def rank_hit(goal, context_ref, memory, slot, prim):
-    """Insert the hit, if any, of a slot's ray on a primitive into the ray's first hits.
-
-    The goal is a `FirstGoal`. A ray that has `max_hits` hits ends at the last one; with `any_hit`
-    it is done after the first.
-    """
+    """Insert the hit, if any, of a slot's ray on a primitive into the hits of a `FirstGoal`."""
+    # A ray that has `max_hits` hits ends at the last one; with `any_hit` it is done after the
+    # first.
+    # A ray that has `max_hits` hits ends at the last one; with `any_hit` it is done after the
+    # first.
     _rank(goal, context_ref, memory, slot, prim)
 
 
@@ -302,11 +265,11 @@ def _rank(goal, context_ref, memory, slot, prim):
 
 @inlined
 def _insert(goal, context_ref, r, prim):
-    """Insert the hit of the ray at r on `prim` into its first hits; return whether that is done.
-
-    It is not done for a miss, for a hit that is not among the first or is one of them already, and
-    for a hit that the edge rule or the filter rejects.
-    """
+    """Insert the hit of the ray at r on `prim` into its first hits; return whether that is done."""
+    # Not for a miss, a hit that is behind the first ones or is one of them already, and one that
+    # the edge rule or the filter rejects.
+    # Not for a miss, a hit that is behind the first ones or is one of them already, and one that
+    # the edge rule or the filter rejects.
     tree, rays, block = follow(context_ref)
     hits, number = goal.nearest, ray_number(r)
     index = batch_index(block, r)

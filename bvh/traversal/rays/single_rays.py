@@ -66,16 +66,13 @@ def count_node(goal, block, r):
     return _count_node if goal.instance_class is CountGoal else lambda goal, block, r: None
 
 
-def _count_tests(goal, tree, block, memory, slot, tested):
-    """Add the number of primitives in the tested rows of ids to the tests of a slot's ray.
-
-    `tested` is (first, end, lanes): the rows, `end` excluded. A row is a triangle group, with an id
-    in each lane, or, if `lanes` is 1, a single id.
-    """
+def _count_tests(goal, tree, block, memory, slot):
+    """Add the number of primitives in a slot's leaf to the tests of its ray."""
     _, groups, ids = slots.current_arrays(tree, memory, slot)
+    first, count = leaf_rows(slots.child(memory, slot))
+    lanes = WIDTH if candidates.in_groups(tree, memory, slot) else 1
     i, used = batch_index(block, slots.ray(memory, slot)), np.int32(0)
-    first, last, lanes = tested
-    for row in range(first, last):
+    for row in range(first, first + count):
         at = id_place(groups, group_at(row)) if lanes > 1 else row
         for k in range(lanes):
             # Unused lanes have the id -1.
@@ -84,14 +81,11 @@ def _count_tests(goal, tree, block, memory, slot, tested):
 
 
 @by_type(inline=True)
-def count_tests(goal, tree, block, memory, slot, tested):
-    """Count the primitives that a ray was tested against, for a `CountGoal`.
-
-    `tested` is what `intersect_leaf` returns: (first, end, lanes).
-    """
+def count_tests(goal, tree, block, memory, slot):
+    """Count the primitives of the leaf that a slot's ray is tested against, for a `CountGoal`."""
     if goal.instance_class is CountGoal:
         return _count_tests
-    return lambda goal, tree, block, memory, slot, tested: None
+    return lambda goal, tree, block, memory, slot: None
 
 
 def _load_ray_of_tree(tree, block, memory, slot, r):
@@ -105,11 +99,9 @@ load_ray = by_scene(_load_ray_of_tree, load_ray_of_scene)
 
 @by_type(inline=True)
 def in_order(goal, tree):
-    """Return whether children are pushed nearest last, and those behind the ray's end dropped.
-
-    That pays if the end of a ray moves before the ray is done. In a scene children are always in
-    order, as `next_entry_in_scene` expects; a `CountGoal` counts as for closest hits.
-    """
+    """Return whether children are pushed nearest last, and those behind the ray's end dropped."""
+    # That pays if the end of a ray moves before the ray is done. In a scene children are always in
+    # order, as `next_entry_in_scene` expects; a `CountGoal` counts as for closest hits.
     if primitives_class(tree) is Instanced or goal.instance_class is CountGoal:
         return lambda goal, tree: True
     if goal.instance_class is AllGoal:
@@ -118,12 +110,13 @@ def in_order(goal, tree):
 
 
 def _next_entry_in_tree(tree, context_ref, memory, slot, top, ordered):
-    """Return the top of a slot's stack, at most `top`, once entries behind the ray's end are gone.
-
-    A top is slot + height, the index of the topmost entry; one below the slot tells that nothing is
-    left. If not `ordered`, entries have no distances: a ray that is done, whose end is -inf, pops
-    all, other rays none.
-    """
+    """Return the top of a slot's stack once entries behind the ray's end are gone."""
+    # A top is slot + height, the index of the topmost entry; one below the slot tells that nothing
+    # is left. If not `ordered`, entries have no distances: a ray that is done, whose end is -inf,
+    # pops all, other rays none.
+    # A top is slot + height, the index of the topmost entry; one below the slot tells that nothing
+    # is left. If not `ordered`, entries have no distances: a ray that is done, whose end is -inf,
+    # pops all, other rays none.
     # Entries behind the closest hit are dropped; one at its distance stays, for a tie.
     end = slots.end(memory, slot)
     if not ordered:
@@ -149,10 +142,7 @@ def _store_primitive(goal, tree, block, memory, slot):
 
 @by_type(inline=True)
 def finish_ray(goal, tree, block, memory, slot):
-    """Write the closest primitive of a slot's ray to the block, for a `ClosestGoal` or `CountGoal`.
-
-    Other goals have recorded their hits already.
-    """
+    """Write a slot's closest primitive to the block; other goals have recorded their hits."""
     if goal.instance_class in (ClosestGoal, CountGoal):
         return _store_primitive
     return lambda goal, tree, block, memory, slot: None
@@ -172,7 +162,7 @@ def _test_groups(goal, tree, block, context_ref, memory, count):
             stored += np.int64(filtered.bits != 0)
             if tree.has_bits:
                 simd.prefetch_address(simd.address(tree.face_bits, group * WIDTH))
-        count_tests(goal, tree, block, memory, slot, (first, first + rows, np.int64(WIDTH)))
+        count_tests(goal, tree, block, memory, slot)
         slots.set_top(memory, slot, slots.top(memory, slot) - 1)  # pop the leaf
     for i in range(stored):
         slot, group, filtered = slots.filtered_at(memory, i)
@@ -185,8 +175,8 @@ def _test_one_by_one(goal, tree, block, context_ref, memory, count):
     for i in range(count):
         slot = slots.waiting_at_leaf(memory, i)
         child = slots.child(memory, slot)
-        tested = candidates.intersect_leaf(goal, tree, block, context_ref, memory, slot, child)
-        count_tests(goal, tree, block, memory, slot, tested)
+        candidates.intersect_leaf(goal, tree, block, context_ref, memory, slot, child)
+        count_tests(goal, tree, block, memory, slot)
         slots.set_top(memory, slot, slots.top(memory, slot) - 1)
 
 
@@ -198,11 +188,9 @@ def test_leaves(goal, tree, block, context_ref, memory, count):
 
 @inlined
 def _advance(tree, context_ref, memory, slot, ordered, waiting):
-    """Queue a slot by its next entry, the topmost not behind its ray's end; prefetch that entry.
-
-    `waiting` is (how many slots wait at nodes, at leaves, for a ray); it is returned updated.
-    `ordered` tells that entries have distances (see `in_order`).
-    """
+    """Queue a slot by its next entry, the topmost not behind its ray's end; prefetch that."""
+    # `waiting` is (how many slots wait at nodes, at leaves, for a ray); it is returned updated.
+    # `waiting` is (how many slots wait at nodes, at leaves, for a ray); it is returned updated.
     # Without a branch: the slot is written to the ends of all three queues, and one gets longer.
     at_nodes, at_leaves, without_ray = waiting
     top = next_entry(tree, context_ref, memory, slot, slots.top(memory, slot), ordered)
@@ -222,13 +210,8 @@ def _advance(tree, context_ref, memory, slot, ordered, waiting):
 
 @kernel
 def trace(context, memory, active, count, goal):
-    """Trace the rays `active[:count]`, lane indices of a block, through a tree or a scene.
-
-    context : `Context` of the tree, the rays of the batch and the block.
-    memory : `Slots.memory`, scratch.
-    goal : `ClosestGoal` or `CountGoal`, whose hits are written to the block, or `FirstGoal` or
-        `AllGoal`, which hold their hits.
-    """
+    """Trace the rays `active[:count]`, lane indices of a block; `memory` is of `Slots`."""
+    # Hits of a `ClosestGoal` or `CountGoal` are written to the block; other goals hold theirs.
     tree, _, block = context
     context_ref = refer(context)
     ordered = in_order(goal, tree)

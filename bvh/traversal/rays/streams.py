@@ -105,11 +105,9 @@ def new_streams() -> Streams:
 
 @inlined
 def _test_node(nodes, lanes, memory, group, at):
-    """Return the masks of the rays of a group that enter each child of the node at index `at`.
-
-    The result is a vector with a lane for each child. Only the rays in the group's current mask are
-    tested; `lanes` are those of the rays' block.
-    """
+    """Return, in lanes, the masks of the rays of a group that enter each child of a node."""
+    # Only the rays in the group's current mask are tested; `lanes` are those of the rays' block.
+    # Only the rays in the group's current mask are tested; `lanes` are those of the rays' block.
     bits = mask(memory, group) & LOW_BITS
     nx, ny, nz = planes(memory, group)
     places, none = wide_nodes.all_planes(nx, ny, nz), simd.splat(I4(0), WIDTH)
@@ -129,11 +127,9 @@ def _test_node(nodes, lanes, memory, group, at):
 
 @inlined
 def _enter_node(tree, lanes, memory, group, waiting):
-    """Push the children of a group's node that any of its rays enters; queue the group again.
-
-    Each child is pushed with the mask of the rays that enter it. Returns `waiting`, the ends of the
-    queues of groups at nodes and at leaves, updated.
-    """
+    """Push the children of a group's node that any of its rays enters, with masks of these."""
+    # Then queue the group again; return updated `waiting` (see `advance`).
+    # Then queue the group again; return updated `waiting` (see `advance`).
     at = wide_nodes.node_at(child(memory, group))
     entered = _test_node(tree.blocks, lanes, memory, group, at)
     # Nearest last, by the order that is stored for the octant.
@@ -150,11 +146,9 @@ def _enter_node(tree, lanes, memory, group, waiting):
 
 @inlined
 def advance(tree, memory, group, height, waiting):
-    """Pop the top entry of a group's stack; queue the group by it, and prefetch the node or leaf.
-
-    `height` is the height of the stack; a group whose stack is empty is done. Returns `waiting`,
-    the ends of the queues of groups at nodes and at leaves, updated.
-    """
+    """Pop the top entry of a group's stack; queue the group by it, and prefetch node or leaf."""
+    # A group whose stack is empty is done. Returns `waiting`, the ends of the queues of groups at
+    # nodes and at leaves, updated.
     # Without a branch: the group is written to both queues, and one gets longer.
     at_nodes, at_leaves = waiting
     height -= 1
@@ -178,11 +172,13 @@ def advance(tree, memory, group, height, waiting):
 
 @inlined
 def _test_leaf(tree, block, memory, slot_memory, group, stored):
-    """Filter the triangles of a group's leaf for its rays; store results that may have hits.
-
-    Returns how many results are in `slot_memory`; `stored` is how many were before. A result has
-    the ray's place, group * GROUP_RAYS + its number in the group, and the triangle group's number.
-    """
+    """Filter the triangles of a group's leaf for its rays; store results that may have hits."""
+    # Returns how many results are in `slot_memory`; `stored` is how many were before. A result has
+    # the ray's place, group * GROUP_RAYS + its number in the group, and the triangle group's
+    # number.
+    # Returns how many results are in `slot_memory`; `stored` is how many were before. A result has
+    # the ray's place, group * GROUP_RAYS + its number in the group, and the triangle group's
+    # number.
     first, count = wide_nodes.leaf_rows(child(memory, group))
     for row in range(first, first + count):
         triangles = load_group(tree.groups, row)
@@ -197,11 +193,6 @@ def _test_leaf(tree, block, memory, slot_memory, group, stored):
             stored += np.int64(filtered.bits != 0)
             bits &= bits - 1
     return stored
-
-
-def _load_ray_of_tree(primitives, block, memory, slot, r):
-    """Give a slot to the ray at lane index r of a block, not in a scene, with its closest hit."""
-    load_closest(block, memory, slot, r, blocks.prim(block.lanes, r))
 
 
 def _load_moved(primitives, block, memory, slot, r):
@@ -225,14 +216,6 @@ def _load_moved(primitives, block, memory, slot, r):
     slots.set_blas_entry(memory, slot, 0.0)
 
 
-_load_ray = by_scene(_load_ray_of_tree, _load_moved)
-
-
-def _store_id(primitives, block, memory, slot, r):
-    """Write the id of a slot's closest primitive, -1 for none, to the ray at r of the block."""
-    blocks.set_prim(block.lanes, r, slots.best(memory, slot))
-
-
 def _store_moved(primitives, block, memory, slot, r):
     """Write the id of a slot's closest primitive, -1 if not in this BLAS, to the moved ray at r."""
     # A hit in another instance is already in the block of the TLAS.
@@ -241,7 +224,20 @@ def _store_moved(primitives, block, memory, slot, r):
     blocks.set_prim(block.lanes, r, prim_of(best) if here else np.int64(-1))
 
 
-_store_primitive = by_scene(_store_id, _store_moved)
+# Give a slot to the ray at lane index r of a block, with its closest hit; and write the slot's
+# closest primitive, -1 for none, to the block.
+_load_ray = by_scene(
+    lambda primitives, block, memory, slot, r: load_closest(
+        block, memory, slot, r, blocks.prim(block.lanes, r)
+    ),
+    _load_moved,
+)
+_store_primitive = by_scene(
+    lambda primitives, block, memory, slot, r: blocks.set_prim(
+        block.lanes, r, slots.best(memory, slot)
+    ),
+    _store_moved,
+)
 
 
 @inlined
@@ -265,10 +261,7 @@ def _decide(goal, tree, block, context_ref, memory, slot_memory, count):
 
 @inlined
 def _form_groups(block, memory, active, count):
-    """Divide the rays `active[:count]`, lane indices of a block, into groups by octants.
-
-    Each group is queued at the root. Returns how many groups there are.
-    """
+    """Divide the rays `active[:count]` of a block by octants; return the number of groups."""
     # All octants begin with the same group, which is full: their first rays form new groups.
     set_size(memory, _FULL, GROUP_RAYS)
     for octant in range(OCTANTS):
@@ -302,10 +295,7 @@ LEAF_VISITS: dict[type, Callable[..., object]] = {}
 
 @by_type(inline=True)
 def visit_leaves(goal, tree, block, context_ref, scratch, first, last, waiting):
-    """Intersect the queued groups first..last with their leaves, and queue their next entries.
-
-    `waiting` are the ends of the queues of groups at nodes and at leaves; it is returned updated.
-    """
+    """Intersect queued groups with their leaves, and queue their next entries; see `advance`."""
     return LEAF_VISITS[scratch.instance_class]
 
 
@@ -328,10 +318,9 @@ LEAF_VISITS[Streams] = _test_leaves
 
 @kernel
 def trace(tree, rays, block, scratch, active, count, goal):
-    """Trace the rays `active[:count]`, lane indices of a block, through a tree, a BLAS or a TLAS.
-
-    `scratch` is `Streams`, for a TLAS `SceneStreams`. Closest hits are written to the block.
-    """
+    """Trace the rays `active[:count]` of a block through a tree, a BLAS or a TLAS."""
+    # `scratch` is `Streams`, for a TLAS `SceneStreams`. Closest hits are written to the block.
+    # `scratch` is `Streams`, for a TLAS `SceneStreams`. Closest hits are written to the block.
     context_ref, memory = refer(Context(tree, rays, block)), scratch.groups
     groups, now, then = _form_groups(block, memory, active, count), QUEUES[0], QUEUES[1]
     # `now` and `then` are where the queues of this round and of the next one begin; `nodes` and
