@@ -95,10 +95,8 @@ def _gap(g, a, b):
     return near - greater(dot(g, b[0]), greater(dot(g, b[1]), dot(g, b[2])))
 
 
-@inlined
-def _either_gap(g, a, b):
-    """Return |g| times the gap between triangles along g, whichever of them comes first."""
-    return greater(_gap(g, a, b), _gap(g, b, a))
+# |g| times the gap between triangles along g, whichever of them comes first.
+_either_gap = inlined(lambda g, a, b: greater(_gap(g, a, b), _gap(g, b, a)))
 
 
 @inlined

@@ -36,10 +36,8 @@ class Ends(NamedTuple):
     d_step: int
 
 
-@inlined
-def _zero_or_nan(v):
-    """Return 0 in lanes where `v`, a vector for each axis, has finite components, NaN elsewhere."""
-    return v[0] * 0.0 + v[1] * 0.0 + v[2] * 0.0
+# 0 in lanes where `v`, a vector for each axis, has finite components, NaN elsewhere.
+_zero_or_nan = inlined(lambda v: v[0] * 0.0 + v[1] * 0.0 + v[2] * 0.0)
 
 
 @entry
