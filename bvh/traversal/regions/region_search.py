@@ -100,8 +100,10 @@ def new_found(size: int) -> Found:
     return Found(np.empty(size, np.int64), np.empty(size, np.int64))
 
 
-# The `Position` in a TLAS, or in a tree that is not in a scene: no base, leaf, rows.
-_in_tlas = inlined(lambda: Position(np.int64(-1), np.int64(-1), np.int64(0)))
+@inlined
+def _in_tlas():
+    """Return the `Position` in a TLAS, or in a tree that is not in a scene."""
+    return Position(np.int64(-1), np.int64(-1), np.int64(0))
 
 
 @inlined

@@ -169,11 +169,8 @@ def build_tasks(
         if progress is not None:
             progress(int(done[:, 0].sum()), count)
 
-    if threads == 1 and progress is None:
-        share(len(runs), 1, lambda i, _: work(i), threads)
-    elif count <= SMALLEST_TASK:
-        for i in range(len(runs)):
-            work(i)
+    if count <= SMALLEST_TASK or (threads == 1 and progress is None):
+        share(len(runs), 1, lambda i, _: work(i), 1)
         report()
     else:
         # Largest first, so that no thread ends with a large run alone.
