@@ -20,7 +20,7 @@ from bvh.traversal.pairs import near_pairs
 from bvh.traversal.pairs.near_pairs import bound_of, doubles, reach_of, spread, square_above
 from bvh.traversal.pairs.pair_frames import ALONG_MARGIN, ALONG_SHIFT, placed, towards, turned
 from bvh.tree.oriented_boxes import one_box
-from bvh.tree.triangle_groups import cross, dot, group_at, group_edges, group_origin
+from bvh.tree.triangle_groups import cross, dot, group_at, group_edges, group_origin, three_rows
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, leaf_rows
 
 F = np.float32
@@ -99,11 +99,17 @@ def _gap(g, a, b):
 _either_gap = inlined(lambda g, a, b: greater(_gap(g, a, b), _gap(g, b, a)))
 
 
-@inlined
-def _load_three(rows, row):
-    """Return a vector of lanes, whose coordinates are three rows from number `row` on."""
-    at = row * WIDTH
-    return load(rows, at, WIDTH), load(rows, at + WIDTH, WIDTH), load(rows, at + 2 * WIDTH, WIDTH)
+# A vector of lanes, whose coordinates are three rows from number `row` on; the three corners of
+# triangles, from there on.
+_load_three = inlined(lambda rows, row: three_rows(rows, row * WIDTH))
+_corners = inlined(
+    lambda rows, row: (
+        _load_three(rows, row), _load_three(rows, row + 3), _load_three(rows, row + 6)
+    )
+)  # fmt: skip
+_corners_of_one = inlined(
+    lambda rows, k: (spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k))
+)
 
 
 @inlined
@@ -119,8 +125,7 @@ def _keys_of_faces(rows, at, k):
     # Both are stored as by `_put_corners`: a, in lanes, from row `at` on; b from position k on, its
     # first row times WIDTH, plus its lane. A bound is the largest squared gap along three
     # directions: g between the centres, and the normals n of a and m of b.
-    a = _load_three(rows, at), _load_three(rows, at + 3), _load_three(rows, at + 6)
-    b = spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k)
+    a, b = _corners(rows, at), _corners_of_one(rows, k)
     g = minus(_sum(a), _sum(b))
     n, inverse = _load_three(rows, at + NORMAL), load(rows, (at + INVERSE) * WIDTH, WIDTH)
     along_n = square_above(_either_gap(n, a, b), inverse)
@@ -164,8 +169,7 @@ def _nearest_edges(rows, at, k):
             best = select(nearer, square, best)
             gx, gy, gz = select(nearer, x, gx), select(nearer, y, gy), select(nearer, z, gz)
     g = gx, gy, gz
-    a = _load_three(rows, at), _load_three(rows, at + 3), _load_three(rows, at + 6)
-    b = spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k)
+    a, b = _corners(rows, at), _corners_of_one(rows, k)
     return best, near_pairs.quotient(_gap(g, a, b), dot(g, g))
 
 

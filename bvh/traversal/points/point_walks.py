@@ -26,11 +26,11 @@ from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, compress_order
 from bvh.runtime.tuple_references import Pointer
-from bvh.traversal.face_mask import selected_bounds, selected_lanes
 from bvh.traversal.points import point_bounds
 from bvh.traversal.points.scratch import CAPACITY
 from bvh.traversal.points.world_metric import push_stretched, stretched_bounds
 from bvh.tree.arrays import TreePointers
+from bvh.tree.face_bits import selected_bounds, selected_lanes
 from bvh.tree.primitives import corners
 from bvh.tree.triangle_groups import group_at, id_place
 from bvh.tree.wide_nodes import leaf_rows, node_at

@@ -18,7 +18,6 @@ from bvh.geometry.triangles import distance
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, Vec, fma, lowest_bit, mask_bits, select, splat
 from bvh.runtime.tuple_references import follow
-from bvh.traversal.face_mask import selected_lanes
 from bvh.traversal.rays import blocks, leaf_hits, ray_numbers, slots
 from bvh.traversal.rays.blocks import batch_index
 from bvh.traversal.rays.hit_details import prefetch_vertices
@@ -27,6 +26,7 @@ from bvh.traversal.rays.near_candidates import refined
 from bvh.traversal.rays.ray_batch import mask_of, read_exact
 from bvh.traversal.rays.slots import Filtered
 from bvh.tree.arrays import pointers_at
+from bvh.tree.face_bits import selected_lanes
 from bvh.tree.instanced import Instanced, by_scene, kind_of, primitives_class, row_of
 from bvh.tree.primitives import MISS, Triangles, corner_at, corners, distance_of, intersect, meets
 from bvh.tree.rows import TRIANGLES
