@@ -153,9 +153,9 @@ def _register(
     """
 
     @makes_pointers_of(kind)
-    def make(tree):
-        row = rows.row_at(tree.address)
-        return _pointers_with(row, groups(row), primitives(row, tree))
+    def make(arrays):
+        row = rows.row_at(arrays.address)
+        return _pointers_with(row, groups(row), primitives(row, arrays))
 
 
 def _shapes(kind: type) -> Any:

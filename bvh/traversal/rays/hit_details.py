@@ -136,16 +136,6 @@ def details_of(primitives, tree, prim, ray, cull):
     return solvers.get(primitives.instance_class, _solve_exactly).py_func
 
 
-@by_type()
-def _solve_undecided(primitives, tree, prim, ray, cull):
-    """Return (t, u, v, front) of a hit that `solve` has not decided, or is not made for."""
-    if primitives.instance_class is Triangles:
-        return lambda primitives, tree, prim, ray, cull: exact_details(
-            ray[0], ray[1], *corners(primitives, prim)
-        )
-    return details_of(primitives, tree, prim, ray, cull)
-
-
 @inlined
 def pairs_at(memory):
     """Return `HitPairs` in the LANES_BYTES of memory at an address, `vertices` aligned to 64."""
@@ -303,7 +293,7 @@ def write_details(out, j, details):
 def _write_alone(tree, rays, pairs, k, cull, out):
     """Write the details of pair k, solved alone and as exactly as need be, to its row of `out`."""
     ray = read_ray(rays, simd.peek(pairs.which, k))
-    details = _solve_undecided(tree.primitives, tree, simd.peek(pairs.prims, k), ray, cull)
+    details = details_of(tree.primitives, tree, simd.peek(pairs.prims, k), ray, cull)
     write_details(out, simd.peek(pairs.rows, k), details)
 
 

@@ -42,11 +42,6 @@ class Shared(NamedTuple):
     sides: NDArray[np.float32]  # scratch of `bins.best_split`
 
 
-def _counts(bins: Records) -> NDArray[np.int32]:
-    """Return a view of the number of records in each bin; `bins` has shape (..., 8)."""
-    return bins.view(np.int32)[..., record.COUNT]
-
-
 @entry
 def _fill_chunk(spatial, records, begin, end, boxes, in_space):
     """Fill the bins of `spatial` with records, by their centres or by their parts."""
@@ -147,7 +142,7 @@ class SharedRange:
     def _join(self, spatial: Spatial) -> Spatial:
         """Set `joined` to the bins of all chunks, joined; return `spatial` with them and counts."""
         self.joined = self.bins[:, : 3 * BINS].max(axis=0)
-        _counts(self.joined)[:] = _counts(self.bins)[:, : 3 * BINS].sum(axis=0)
+        record.counts(self.joined)[:] = record.counts(self.bins)[:, : 3 * BINS].sum(axis=0)
         return spatial._replace(bins=self.joined, counts=self.counts.sum(axis=0, dtype=np.int32))
 
     def _split_by(self, axis: int, last: int, lefts: int, rights: int) -> None:
@@ -155,7 +150,7 @@ class SharedRange:
         self.plane = axis, last, lefts, rights
         # Records in several bins are counted in that where they begin, row 0 of `several`, for the
         # left side, and in that where they end, row 1, for the right side.
-        single = _counts(self.bins)[:, axis * BINS : (axis + 1) * BINS]
+        single = record.counts(self.bins)[:, axis * BINS : (axis + 1) * BINS]
         several = self.counts.reshape(-1, 6, BINS)[:, axis::3]
         left = (single + several[:, 0])[:, : last + 1]
         right = (single + several[:, 1])[:, last + 1 :]
