@@ -194,11 +194,9 @@ def build(
     primitives: Primitives, quality: str, threads: int, progress: Progress | None,
     lanes: DTypeLike = np.float32,
 ) -> tuple[TreeArrays, NDArray[np.float64]]:  # fmt: skip
-    """Build a tree over primitives; return it and its bounds in the world, shape (2, 3).
-
-    `quality` is one of QUALITIES; `progress` gets (primitives done, all). `lanes` is the type of
-    the numbers in triangle groups: int16 for compact ones.
-    """
+    """Build a tree over primitives; return it and its bounds in the world, shape (2, 3)."""
+    # `progress` gets (primitives done, all). `lanes` is the type of the numbers in triangle groups:
+    # int16 for compact ones.
     check_option("quality", quality, QUALITIES)
     if quality != "high" and count_of(primitives) < FEWEST_SHARED:
         threads = 1

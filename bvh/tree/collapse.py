@@ -183,14 +183,11 @@ def _put_rows(order, ids, lanes, first, count, row):
 
 @entry
 def _collapse(binary, plan, tasks, begin, end, grain, left_over, data, ids, scratch):
-    """Collapse the subtrees tasks[begin:end] to wide nodes, and count their nodes in column BELOW.
-
-    Columns of a task are BINARY, ROOT, NEXT, ROW and BELOW. Subtrees of up to `grain` rows of ids
-    are left over: they are written as tasks to `left_over`, and their number is returned. Nodes are
-    written to `data` and `ids`; if `data` is empty, they are only counted. `binary` is (bounds,
-    links, order), and `plan` a `Plan`. `scratch` is a stack of pending (binary node, wide node),
-    the children of a node, and the scratch of `_open`.
-    """
+    """Collapse the subtrees tasks[begin:end] to wide nodes; count their nodes in column BELOW."""
+    # Subtrees of up to `grain` rows of ids are left over: they are written as tasks to `left_over`,
+    # and their number is returned. If `data` is empty, nodes are only counted. `binary` is (bounds,
+    # links, order). `scratch` is a stack of pending (binary node, wide node), the children of a
+    # node, and the scratch of `_open`.
     bounds, links, order = binary
     sums, rows = plan
     pending, children, shares = scratch

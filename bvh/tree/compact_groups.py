@@ -105,11 +105,8 @@ _float = inlined(lambda row: simd.convert(row, F(0.0)))
 
 @inlined
 def load(groups, at):
-    """Return (v0, e1, e2, used, step) of the group that begins at `at`.
-
-    The first three are vectors of lanes, in local coordinates, with e1 = v1 - v0 and e2 = v2 - v0.
-    `used` is the mask of lanes with a triangle, and `step` is the step of the grid, a number.
-    """
+    """Return (v0, e1, e2, used, step) of the group that begins at `at`, in local coordinates."""
+    # `used` is the mask of lanes with a triangle, and `step` is the step of the grid, a number.
     # (i, j, k) is the grid's origin in units of ORIGIN_UNIT, `upper` the upper half of the step.
     rows, (i, j, k, upper) = _load_rows(groups, at, WIDTH), _grid(groups, at)
     x, y, z, a, b, c, d, e, f = rows

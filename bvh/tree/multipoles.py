@@ -130,11 +130,9 @@ def set_first(part, n):
 
 @inlined
 def write_series(total, rows, at, step):
-    """Write multipoles to rows[at::step], as factors of polynomials whose sum is a solid angle.
-
-    Order by order, these are the real part of degree 0, then the real and the imaginary part of
-    degrees 1, 2 and so on, doubled because the negative degrees contribute the same.
-    """
+    """Write multipoles to rows[at::step], as factors of polynomials that sum to a solid angle."""
+    # Order by order, these are the real part of degree 0, then the real and the imaginary part of
+    # degrees 1, 2 and so on, doubled because the negative degrees contribute the same.
     for order in range(1, ORDER + 1):
         for m in range(order + 1):
             factor = FACTORS[order] if m == 0 else 2.0 * FACTORS[order]

@@ -139,10 +139,8 @@ def _rows_of_boxes(
 
 
 def _moments(arrays: TreeArrays) -> NDArray[np.float64]:
-    """Return ten moments of the surface of each triangle group, (groups, 10).
-
-    These are twice the area, and twice the integrals of x, y, z, xx, xy, xz, yy, yz and zz.
-    """
+    """Return ten moments of the surface of each triangle group, (groups, 10)."""
+    # These are twice the area, and twice the integrals of x, y, z, xx, xy, xz, yy, yz and zz.
     # a is the vertex v0, u and v are the edges e1 and e2 of each triangle.
     groups = arrays.groups.reshape(-1, ROWS, WIDTH)[:, : E2 + 3].transpose(1, 0, 2)
     ax, ay, az, ux, uy, uz, vx, vy, vz = np.ascontiguousarray(groups, np.float64)

@@ -33,13 +33,10 @@ CHUNK, LEAST, POINTS_AT_ONCE = 512, 64, 1 << 14
 
 @entry
 def _fit(triangles, corners, rows, frame, begin, end, data, groups, is_done):
-    """Set the boxes of leaves below nodes begin..end; finish nodes whose descendants are all there.
-
-    A finished node has visiting orders, and boxes of all its children; `is_done` tells which of the
-    nodes begin..end are finished. Primitives are `triangles`, whose `groups` are filled, or else
-    boxes with `corners`, (lower, upper) of (n, 3); the other argument is None. `rows` and `data`
-    are those of `WideNodes`.
-    """
+    """Set the boxes of leaves below nodes begin..end; finish nodes with all descendants there."""
+    # A finished node has visiting orders, and boxes of all its children; `is_done` tells which are.
+    # Primitives are `triangles`, whose `groups` are filled, or else boxes with `corners`, (lower,
+    # upper) of (n, 3); the other argument is None. `rows` and `data` are those of `WideNodes`.
     centre, s, bound = frames.centre(frame), frames.scale(frame), frames.bound(frame)
     for number in range(begin * WIDTH, end * WIDTH):
         at = wide_nodes.child_at(number)
@@ -261,12 +258,10 @@ Corners = tuple[NDArray[np.float64], NDArray[np.float64]]
 def _placement(
     name: str, moved: Primitives, members: Members, threads: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Corners | None, NDArray[np.bool_] | None]:
-    """Return (frame, bounds, corners, valid) of moved primitives; raise if they cannot be refitted.
-
-    `frame` (2, 3) is the local frame, and `bounds` (2, 3) the box of all primitives in the world.
-    `corners` are lower and upper corners (n, 3) of each box, None for triangles. `valid` (n,) says
-    which triangles can be hit; it is None if all in leaves can. `name` is for error messages.
-    """
+    """Return (frame, bounds, corners, valid) of moved primitives; raise if a refit cannot be."""
+    # `corners` are lower and upper corners (n, 3) of each box, None for triangles. `valid` (n,)
+    # says which triangles can be hit; it is None if all in leaves can. `name` is for error
+    # messages.
     if isinstance(moved, Triangles):
         box = _used_box(moved.points, members.used, threads)
         if members.in_leaf.all() and len(members.in_leaf) > 0 and box is not None:

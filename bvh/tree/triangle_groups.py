@@ -241,11 +241,9 @@ def group_normal(groups, at):
 
 
 def _load_group(groups, group):
-    """Return (v0, e1, e2, normal, tolerance, size, grain) of a group's triangles, in lanes.
-
-    Error bounds are proportional to the tolerance for the edge test, to the size for the distance.
-    The grain is the part of the tolerance that nearer origins do not reduce.
-    """
+    """Return (v0, e1, e2, normal, tolerance, size, grain) of a group's triangles, in lanes."""
+    # Error bounds are proportional to the tolerance for the edge test, to the size for the
+    # distance. The grain is the part of the tolerance that nearer origins do not reduce: 0 here.
     # The grain is 0 here, as only the grid of compact groups causes one.
     at = group_at(group)
     e1, e2 = group_edges(groups, at)
@@ -292,12 +290,10 @@ dot = inlined(lambda a, b: simd.fma(a[0], b[0], simd.fma(a[1], b[1], a[2] * b[2]
 
 @inlined
 def test_edges(o, d, v0, e1, e2, n, margin):
-    """Return (maybe, surely, c, den) of the line of a ray (o, d) and triangles, lane by lane.
-
-    The masks tell where the line may pass through the triangle, and where it surely does; `margin`
-    bounds the error of the test. c is v0 - o, and den = d . n for the normals n. A negative margin,
-    of an unused lane, clears the first mask, but sets the second: combine both.
-    """
+    """Return (maybe, surely, c, den) of the line of a ray (o, d) and triangles, lane by lane."""
+    # The masks tell where the line may pass through the triangle, and where it surely does. c is v0
+    # - o, and den = d . n. A negative margin, of an unused lane, clears the first mask, but sets
+    # the second.
     # u, v and w are the barycentric weights of the hit times den, so inside they have its sign.
     c = vectors.minus(v0, o)
     r = cross(c, d)

@@ -85,11 +85,9 @@ class Extents(NamedTuple):
 
 
 def extent_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return up to MAX_BOXES world boxes (k, 6) whose convex hull contains all valid primitives.
-
-    `bounds` (2, 3) are the corners of the whole tree. An empty tree has no boxes; the vertices of a
-    polytope are boxes with equal corners.
-    """
+    """Return up to MAX_BOXES world boxes (k, 6) whose convex hull contains all valid primitives."""
+    # `bounds` (2, 3) are the corners of the whole tree. The vertices of a polytope are boxes with
+    # equal corners.
     if len(arrays.nodes.data) == 0:
         return np.empty((0, 6))
     if not isinstance(arrays.primitives, Triangles):
@@ -242,12 +240,10 @@ def box_instance_bounds(
     extents: Extents, tree_of: NDArray[np.int32], rows: NDArray[np.float64],
     skews: NDArray[np.float64],
 ) -> NDArray[np.float64]:  # fmt: skip
-    """Return boxes (n, 6) of instances of boxes and oriented boxes.
-
-    `rows` (n, 3, 4) are the correctly rounded inverses of the instances' maps, `tree_of` (n,) their
-    trees, and `skews` (trees, 3) what `skew_of` returns for each tree. A box is all of space where
-    the inverse of `rows` is too inaccurate.
-    """
+    """Return boxes (n, 6) of instances of boxes and oriented boxes."""
+    # `rows` (n, 3, 4) are the correctly rounded inverses of the instances' maps, `tree_of` (n,)
+    # their trees, and `skews` (trees, 3) what `skew_of` returns. A box is all of space where the
+    # inverse of `rows` is too inaccurate.
     back, status = inverses(rows)
     found = instance_bounds(extents, tree_of, back)
     row_sum, far, _ = skews[tree_of].T

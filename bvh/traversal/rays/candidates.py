@@ -102,8 +102,6 @@ def filter_group(tree, block, memory, slot, group):
 def filter_ray(primitives, triangles, ray, end):
     """Return the `Filtered` of a ray, by its `ray_numbers`, and triangles, from `load_group`."""
     # Hits behind the distance `end`, tau, are excluded.
-    # Hits behind the distance `end`, tau, are excluded.
-    # Hits behind the distance `end`, tau, are excluded.
     v0, e1, e2, n, tolerance, size, _ = triangles
     o, d = ray_numbers.origin(ray), ray_numbers.direction(ray)
     margin = edge_margin(primitives, ray, tolerance)

@@ -301,8 +301,6 @@ def _vertices_in_tree(primitives, pairs, j):
     """Return (on_triangles, (v0, v1, v2)) of the HALF pairs from j on, one in each lane."""
     # `on_triangles` are the bits of lanes with triangles: here all. A vertex is a vector for each
     # axis.
-    # `on_triangles` are the bits of lanes with triangles: here all. A vertex is a vector for each
-    # axis.
     points, faces, face = primitives.points, primitives.faces, simd.load(pairs.prims, j, HALF)
     v0 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 0), I8))
     v1 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 1), I8))

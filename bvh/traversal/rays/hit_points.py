@@ -64,7 +64,6 @@ def _unit(a):
 def _write_points(primitives, hits, pairs, positions, normals):
     """Write positions and unit normals, (n, 3), of the hits of the first HALF pairs."""
     # `pairs.prims` are the triangles, and `pairs.rows` the rows of the hits, also in `hits`.
-    # `pairs.prims` are the triangles, and `pairs.rows` the rows of the hits, also in `hits`.
     _, (v0, v1, v2) = vertices_of(primitives, pairs, np.int64(0))
     rows = simd.load(pairs.rows, 0, HALF)
     u, v = simd.gather(hits.u, rows, 1, 0), simd.gather(hits.v, rows, 1, 0)
@@ -80,7 +79,6 @@ def _write_points(primitives, hits, pairs, positions, normals):
 @entry
 def locate_hits(primitives, columns, begin, end, position, normal):
     """Write positions and normals of length 1, (n, 3), of the hits begin..end of `HitColumns`."""
-    # Both are NaN for misses and for hits on shapes.
     # Both are NaN for misses and for hits on shapes.
     triangles, hits = as_pointers(primitives), as_pointers(columns)
     positions, normals = simd.pointer(position), simd.pointer(normal)
@@ -116,8 +114,6 @@ def _interval(primitives, prim, o, d):
 @entry
 def find_far_ends(tree_row, ray_arrays, which, prims, far):
     """Write to `far` the t where rays leave round shapes that they hit; NaN beyond t_max."""
-    # `which` (n,) are numbers of rays in `ray_arrays`, and `prims` (n,) the shape that each one
-    # hits.
     # `which` (n,) are numbers of rays in `ray_arrays`, and `prims` (n,) the shape that each one
     # hits.
     tree, rays, out = as_pointers(tree_row), as_pointers(ray_arrays), simd.pointer(far)

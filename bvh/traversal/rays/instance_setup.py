@@ -67,8 +67,6 @@ def enter_tlas(p, x, entry):
     """Return (P, eta): the point p + entry * x where a ray enters the TLAS, and its error bound."""
     # It covers roundings, by 2**-53 each, of p, within NEAR_ORIGIN, of x, of the product and of the
     # sum.
-    # It covers roundings, by 2**-53 each, of p, within NEAR_ORIGIN, of x, of the product and of the
-    # sum.
     p = p[0] + entry * x[0], p[1] + entry * x[1], p[2] + entry * x[2]
     return p, largest_of(p) * 2.0**-51 + abs(entry) * 2.0**-50
 
@@ -92,9 +90,6 @@ def delta_of(transforms, at, error, largest, unit):
 @inlined
 def widened(tree, scale, before, start, last):
     """Return (lost, start, last): an error bound, and the interval start..last widened by it."""
-    # `lost` bounds the errors of distances in the TLAS. All three are in units of the BLAS, `scale`
-    # times a distance in the TLAS; `before` is that where the ray enters it. 2**-50 covers a few
-    # roundings of 2**-53.
     # `lost` bounds the errors of distances in the TLAS. All three are in units of the BLAS, `scale`
     # times a distance in the TLAS; `before` is that where the ray enters it. 2**-50 covers a few
     # roundings of 2**-53.

@@ -38,8 +38,6 @@ def _enter_tlas(tree, block, memory, slot, r, ray):
     """Write to a slot the numbers of the ray at r of the block that all instances share."""
     # The scale of t becomes 0 where t would overflow, or lose digits, in the TLAS: `_enter_blas`
     # then disables the float32 tests.
-    # The scale of t becomes 0 where t would overflow, or lose digits, in the TLAS: `_enter_blas`
-    # then disables the float32 tests.
     o, d, t_min, t_max = ray
     frame, doubles, place = tree.frame, block.doubles, double_index(r)
     shift = int(blocks.shift(doubles, place))
@@ -68,7 +66,6 @@ def _enter_tlas(tree, block, memory, slot, r, ray):
 @kernel
 def _enter_blas(context_ref, memory, slot, leaf):
     """Set up a slot's ray for the instance in row `leaf`; return False if it is not met."""
-    # It is not if the ray misses the root's box of that BLAS, or its mask excludes the instance.
     # It is not if the ray misses the root's box of that BLAS, or its mask excludes the instance.
     stay_outlined()
     tree, rays, block = follow(context_ref)
@@ -133,7 +130,6 @@ def _enter_blas(context_ref, memory, slot, leaf):
 @inlined
 def _transformed(transforms, at, v):
     """Return a vector v of the TLAS in the frame of a BLAS, an axis in each of AXES lanes."""
-    # A column has three numbers: the last lane, of no meaning, has some of the next column.
     # A column has three numbers: the last lane, of no meaning, has some of the next column.
     at += COLUMNS
     x, y = load(transforms, at, AXES) * v[0], load(transforms, at + 3, AXES) * v[1]
@@ -212,8 +208,6 @@ def load_ray_of_scene(tree, block, memory, slot, r):
 
 def next_entry_in_scene(tree, context_ref, memory, slot, top, ordered):
     """Return the stack's top once it is at the next node, or leaf of a BLAS."""
-    # BLASes are entered and left on the way. Entries behind the ray's end are dropped. A top below
-    # the slot: none is left. `ordered` is always true.
     # BLASes are entered and left on the way. Entries behind the ray's end are dropped. A top below
     # the slot: none is left. `ordered` is always true.
     if top < slot:

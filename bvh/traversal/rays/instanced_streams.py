@@ -52,8 +52,6 @@ def _take_rays(context_ref, memory, moved, leaf, first, last):
     """List in `moved` the rays that wait where the first queued group does; return how many."""
     # Groups first..last of the queue, all at leaves of the TLAS, are searched. Rays that are done,
     # and those whose masks exclude the instance, are left out.
-    # Groups first..last of the queue, all at leaves of the TLAS, are searched. Rays that are done,
-    # and those whose masks exclude the instance, are left out.
     tree, rays, block = follow(context_ref)
     lanes, target, count = block.lanes, moved.block, np.int64(0)
     instance_mask = peek(tree.primitives.masks, leaf)
@@ -85,8 +83,6 @@ def _take_rays(context_ref, memory, moved, leaf, first, last):
 @kernel
 def _trace_instance(context_ref, scratch, leaf, count, goal):
     """Trace the rays `scratch.moved.numbers[:count]` through the instance in row `leaf`."""
-    # Hits are written to the block of the TLAS. At shapes all rays fail: they will be traced
-    # singly.
     # Hits are written to the block of the TLAS. At shapes all rays fail: they will be traced
     # singly.
     stay_outlined()
@@ -124,7 +120,6 @@ def _trace_instance(context_ref, scratch, leaf, count, goal):
 def _visit_instances(goal, tree, block, context_ref, scratch, first, last, waiting):
     """Trace queued groups first..last of a TLAS in the instances at their leaves."""
     # Then queue each group by its next entry; return updated `waiting` (see `streams.advance`).
-    # Then queue each group by its next entry; return updated `waiting` (see `streams.advance`).
     memory = scratch.groups
     for i in range(first, last):
         group = streams.queued(memory, i)
@@ -150,7 +145,6 @@ def _trace_in_tree(tree, rays, block, scratch, active, count, goal, failed):
 
 def _trace_in_scene(tree, rays, block, scratch, active, count, goal, failed):
     """Trace rays of a block through a scene as streams; return how many fail."""
-    # The lane indices of those are written to `failed`: these rays must be traced singly.
     # The lane indices of those are written to `failed`: these rays must be traced singly.
     moved_rays.start_moving(tree, rays, block, scratch.moved)
     streams.trace(tree, rays, block, scratch, active, count, goal)

@@ -45,13 +45,13 @@ class FirstGoal(NamedTuple):
     max_hits: int
     accept: object
     data: object
-    nearest: NearestHits
+    hits: NearestHits
 
 
 class AllGoal(NamedTuple):
     """All hits; `cull` and `once` are as in `FirstGoal`.
 
-    If `listed`, hits are appended to `found`; otherwise they are only counted there. With `sided`,
+    If `listed`, hits are appended to `hits`; otherwise they are only counted there. With `sided`,
     which needs `once`, hits from the back count 1 and those from the front -1, for rays whose
     origin is moved by the infinitesimal of `edge_rule`: see `hit_weight`.
     """
@@ -60,7 +60,7 @@ class AllGoal(NamedTuple):
     once: bool
     sided: bool
     listed: bool
-    found: FoundHits
+    hits: FoundHits
     visits: tuple[NDArray[np.int32], ...]  # `Visits`, scratch
 
 
@@ -69,7 +69,7 @@ class NearestHits(NamedTuple):
 
     t: NDArray[np.float64]
     prims: Ids
-    counts: NDArray[np.int64]  # hits of each ray
+    counts: NDArray[np.int64]  # hits of each ray; an unused number
 
 
 class FoundHits(NamedTuple):
@@ -77,63 +77,56 @@ class FoundHits(NamedTuple):
 
     rays: NDArray[np.int64]  # number of the ray in the block
     prims: Ids
-    counts: NDArray[np.int64]  # hits of each ray, or the sum of their weights if not listed
-    size: NDArray[np.int64]  # hits of all rays, (1,), those beyond the capacity included
+    # Hits of each ray, or the sum of their weights if not listed; then, those of all rays, also beyond
+    # the capacity.
+    counts: NDArray[np.int64]
     capacity: int  # of `rays` and `prims`
 
 
 def new_nearest_hits(max_hits: int, ids: DTypeLike = np.int32) -> NearestHits:
     """Return memory for `max_hits` hits of each ray of a block, whose ids have the type `ids`."""
     size = BLOCK * max_hits
-    return NearestHits(np.empty(size), np.empty(size, ids), np.empty(BLOCK, np.int64))
+    return NearestHits(np.empty(size), np.empty(size, ids), np.empty(BLOCK + 1, np.int64))
 
 
 def new_found_hits(capacity: int, ids: DTypeLike = np.int32) -> FoundHits:
     """Return memory for `capacity` hits of a block, whose ids have the type `ids`."""
     rays, prims = np.empty(capacity, np.int64), np.empty(capacity, ids)
-    return FoundHits(rays, prims, np.empty(BLOCK, np.int64), np.empty(1, np.int64), capacity)
+    return FoundHits(rays, prims, np.empty(BLOCK + 1, np.int64), capacity)
 
 
 @makes_pointers_of(FirstGoal)
 def _first_goal_pointers(arrays):
     """Return a `FirstGoal` for kernels; its `data` is borrowed: references are not counted."""
-    nearest, data = as_pointers(arrays.nearest), borrowed(arrays.data)
+    nearest, data = as_pointers(arrays.hits), borrowed(arrays.data)
     return FirstGoal(
         arrays.any_hit, arrays.cull, arrays.once, arrays.max_hits, arrays.accept, data, nearest
     )  # fmt: skip
 
 
-def _clear_nearest(goal):
-    """Clear the hits of a `FirstGoal` for a new block of rays."""
-    for i in range(BLOCK):
-        poke(goal.nearest.counts, i, 0)
-
-
-def _clear_found(goal):
-    """Clear the hits of an `AllGoal` for a new block of rays."""
-    for i in range(BLOCK):
-        poke(goal.found.counts, i, 0)
-    poke(goal.found.size, 0, 0)
+def _clear_counts(goal):
+    """Clear the hits of a goal for a new block of rays."""
+    for i in range(BLOCK + 1):
+        poke(goal.hits.counts, i, 0)
 
 
 @by_type()
 def begin_block(goal):
     """Clear the hits of a `FirstGoal` or an `AllGoal`; other goals have theirs in the block."""
-    clears = {FirstGoal: _clear_nearest, AllGoal: _clear_found}
-    return clears.get(goal.instance_class, lambda goal: None)
+    has_hits = goal.instance_class in (FirstGoal, AllGoal)
+    return _clear_counts if has_hits else lambda goal: None
 
 
 @inlined
 def append_hit(goal, r, prim, weight):
     """Append a hit of the ray at r to an `AllGoal` that is `listed`, or count its weight."""
     # Those beyond the capacity are counted without being stored.
-    # Those beyond the capacity are counted without being stored.
-    found = goal.found
-    i, size = ray_number(r), peek(found.size, 0)
+    found = goal.hits
+    i, size = ray_number(r), peek(found.counts, BLOCK)
     poke(found.counts, i, peek(found.counts, i) + (1 if goal.listed else weight))
     if not goal.listed:
         return
-    poke(found.size, 0, size + 1)
+    poke(found.counts, BLOCK, size + 1)
     if size < found.capacity:
         poke(found.rays, size, i)
         poke(found.prims, size, prim)
@@ -142,8 +135,6 @@ def append_hit(goal, r, prim, weight):
 @kernel
 def hit_weight(context_ref, r, prim, cull, once, sided):
     """Return 1 if the ray at lane index r hits `prim`, else 0; if `sided`, -1 for a front hit."""
-    # With `once`, `edge_rule` decides which face a ray through an edge hits, and if `sided`, also
-    # whether a ray hits a face that it begins on.
     # With `once`, `edge_rule` decides which face a ray through an edge hits, and if `sided`, also
     # whether a ray hits a face that it begins on.
     stay_outlined()
@@ -235,8 +226,6 @@ def rank_hit(goal, context_ref, memory, slot, prim):
     """Insert the hit, if any, of a slot's ray on a primitive into the hits of a `FirstGoal`."""
     # A ray that has `max_hits` hits ends at the last one; with `any_hit` it is done after the
     # first.
-    # A ray that has `max_hits` hits ends at the last one; with `any_hit` it is done after the
-    # first.
     _rank(goal, context_ref, memory, slot, prim)
 
 
@@ -250,13 +239,13 @@ def _rank(goal, context_ref, memory, slot, prim):
     tree, _, block = follow(context_ref)
     r = slots.ray(memory, slot)
     inserted = _insert(goal, context_ref, r, prim)
-    first, count = ray_number(r) * goal.max_hits, peek(goal.nearest.counts, ray_number(r))
+    first, count = ray_number(r) * goal.max_hits, peek(goal.hits.counts, ray_number(r))
     if goal.any_hit:
         if inserted:
             slots.set_end(memory, slot, F(-INF))
     elif count == goal.max_hits:
         # End the ray at its last hit, in the slot and in the block, whose end is that in the TLAS.
-        t = peek(goal.nearest.t, first + count - 1)
+        t = peek(goal.hits.t, first + count - 1)
         _, high = slots.tau_interval(tree.primitives, block, memory, slot, t)
         slots.set_end(memory, slot, min(slots.end(memory, slot), high))
         _, high = blocks.tau_around(block, r, t)
@@ -268,10 +257,8 @@ def _insert(goal, context_ref, r, prim):
     """Insert the hit of the ray at r on `prim` into its first hits; return whether that is done."""
     # Not for a miss, a hit that is behind the first ones or is one of them already, and one that
     # the edge rule or the filter rejects.
-    # Not for a miss, a hit that is behind the first ones or is one of them already, and one that
-    # the edge rule or the filter rejects.
     tree, rays, block = follow(context_ref)
-    hits, number = goal.nearest, ray_number(r)
+    hits, number = goal.hits, ray_number(r)
     index = batch_index(block, r)
     ray = read_exact(tree, rays, index)
     t, side = intersect(tree.primitives, prim, *ray, goal.cull)

@@ -143,7 +143,6 @@ def _three_rows(state, numbers, row):
 def _move_some(tree, moved, i, leaf):
     """Set up HALF rays of `moved.numbers`, from i on, for the instance in row `leaf`."""
     # Returns (meets, fails), bits of lanes: rays that meet the root's box, and rays that fail.
-    # Returns (meets, fails), bits of lanes: rays that meet the root's box, and rays that fail.
     block, state, numbers = moved.block, moved.state, simd.load(moved.numbers, i, HALF)
     lanes, r = block.lanes, lane_index(i)
     transforms, at = tree.primitives.transforms, leaf * TRANSFORM_SIZE
@@ -206,8 +205,6 @@ def _move_some(tree, moved, i, leaf):
 @kernel
 def move_rays(tree, block, moved, leaf, count):
     """Set up the rays `moved.numbers[:count]` for the instance in row `leaf`."""
-    # Returns how many meet the root's box of that BLAS, and lists these in `moved.active`. `block`
-    # is that of the TLAS, where rays that fail are ended.
     # Returns how many meet the root's box of that BLAS, and lists these in `moved.active`. `block`
     # is that of the TLAS, where rays that fail are ended.
     stay_outlined()

@@ -215,7 +215,6 @@ def _cast_in(row: type) -> Any:
 def cast_at_custom(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
     """Return `cast` of a ray into a tree over a user's primitives, by its row's address."""
     # `options` are (cull, function, data), the latter two of `Custom`.
-    # `options` are (cull, function, data), the latter two of `Custom`.
     ray = (ox, oy, oz), (dx, dy, dz), t_min, t_max
     return _cast_at(tree_arrays.CustomRow(address, options[1], options[2]), ray, EVERY, options[0])
 
@@ -256,7 +255,6 @@ def _cast_at_users_primitives(
     arrays: TreeArrays, cull: int, doc: str, forms: int
 ) -> Callable[..., Any]:
     """Return the function of `cast_function` for a user's primitives."""
-    # It takes only numbers: if `forms` is not NUMBERS, it returns None for calls without eight.
     # It takes only numbers: if `forms` is not NUMBERS, it returns None for calls without eight.
     ready, owner = tree_arrays.kernel_arrays(arrays)
     custom: Any = ready.primitives

@@ -148,7 +148,6 @@ def read_lanes(rays, index):
 def _rows_of(array, step, neighbours, index):
     """Return the rows `index` of an (n, 3) array, or its only row if `step` is 0, as vectors."""
     # `neighbours` tells that the numbers in `index` are consecutive: then no gather is needed.
-    # `neighbours` tells that the numbers in `index` are consecutive: then no gather is needed.
     if step == 0:
         x, y, z = vector(array, np.int64(0))
         return simd.splat(x, HALF), simd.splat(y, HALF), simd.splat(z, HALF)
@@ -248,7 +247,6 @@ def next_chunk(order):
 def pick_rays(order, block, which):
     """Write the numbers of the rays of block number `block` to `which`; return how many."""
     # A block is BLOCK rays in the order of the batch or of a sorted window, or a tile of an image.
-    # A block is BLOCK rays in the order of the batch or of a sorted window, or a tile of an image.
     if order.row > 0:
         return _pick_tile(order, block, which)
     begin = block * BLOCK
@@ -265,7 +263,6 @@ def pick_rays(order, block, which):
 @inlined
 def tile_of(order, block):
     """Return (top, bottom, left, right) in pixels of a tile; bottom and right are excluded."""
-    # Tiles are numbered row by row; the last ones of rows and columns may be smaller.
     # Tiles are numbered row by row; the last ones of rows and columns may be smaller.
     across = (order.row + TILE_WIDTH - 1) // TILE_WIDTH
     top, left = block // across * TILE_HEIGHT, block % across * TILE_WIDTH

@@ -114,9 +114,6 @@ def _next_entry_in_tree(tree, context_ref, memory, slot, top, ordered):
     # A top is slot + height, the index of the topmost entry; one below the slot tells that nothing
     # is left. If not `ordered`, entries have no distances: a ray that is done, whose end is -inf,
     # pops all, other rays none.
-    # A top is slot + height, the index of the topmost entry; one below the slot tells that nothing
-    # is left. If not `ordered`, entries have no distances: a ray that is done, whose end is -inf,
-    # pops all, other rays none.
     # Entries behind the closest hit are dropped; one at its distance stays, for a tie.
     end = slots.end(memory, slot)
     if not ordered:
@@ -189,7 +186,6 @@ def test_leaves(goal, tree, block, context_ref, memory, count):
 @inlined
 def _advance(tree, context_ref, memory, slot, ordered, waiting):
     """Queue a slot by its next entry, the topmost not behind its ray's end; prefetch that."""
-    # `waiting` is (how many slots wait at nodes, at leaves, for a ray); it is returned updated.
     # `waiting` is (how many slots wait at nodes, at leaves, for a ray); it is returned updated.
     # Without a branch: the slot is written to the ends of all three queues, and one gets longer.
     at_nodes, at_leaves, without_ray = waiting

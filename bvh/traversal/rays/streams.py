@@ -107,7 +107,6 @@ def new_streams() -> Streams:
 def _test_node(nodes, lanes, memory, group, at):
     """Return, in lanes, the masks of the rays of a group that enter each child of a node."""
     # Only the rays in the group's current mask are tested; `lanes` are those of the rays' block.
-    # Only the rays in the group's current mask are tested; `lanes` are those of the rays' block.
     bits = mask(memory, group) & LOW_BITS
     nx, ny, nz = planes(memory, group)
     places, none = wide_nodes.all_planes(nx, ny, nz), simd.splat(I4(0), WIDTH)
@@ -128,7 +127,6 @@ def _test_node(nodes, lanes, memory, group, at):
 @inlined
 def _enter_node(tree, lanes, memory, group, waiting):
     """Push the children of a group's node that any of its rays enters, with masks of these."""
-    # Then queue the group again; return updated `waiting` (see `advance`).
     # Then queue the group again; return updated `waiting` (see `advance`).
     at = wide_nodes.node_at(child(memory, group))
     entered = _test_node(tree.blocks, lanes, memory, group, at)
@@ -173,9 +171,6 @@ def advance(tree, memory, group, height, waiting):
 @inlined
 def _test_leaf(tree, block, memory, slot_memory, group, stored):
     """Filter the triangles of a group's leaf for its rays; store results that may have hits."""
-    # Returns how many results are in `slot_memory`; `stored` is how many were before. A result has
-    # the ray's place, group * GROUP_RAYS + its number in the group, and the triangle group's
-    # number.
     # Returns how many results are in `slot_memory`; `stored` is how many were before. A result has
     # the ray's place, group * GROUP_RAYS + its number in the group, and the triangle group's
     # number.
@@ -319,7 +314,6 @@ LEAF_VISITS[Streams] = _test_leaves
 @kernel
 def trace(tree, rays, block, scratch, active, count, goal):
     """Trace the rays `active[:count]` of a block through a tree, a BLAS or a TLAS."""
-    # `scratch` is `Streams`, for a TLAS `SceneStreams`. Closest hits are written to the block.
     # `scratch` is `Streams`, for a TLAS `SceneStreams`. Closest hits are written to the block.
     context_ref, memory = refer(Context(tree, rays, block)), scratch.groups
     groups, now, then = _form_groups(block, memory, active, count), QUEUES[0], QUEUES[1]

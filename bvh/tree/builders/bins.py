@@ -106,12 +106,10 @@ def _put_sides(bins, first, used, sides):
 
 @kernel
 def best_split(bins, stride, used, group_bits, sides):
-    """Return (cost, axis, last bin on the left, records on the left) of the cheapest split.
-
-    Axis k has used[k] bins, rows of `bins` from k * stride on. A side of a split costs its half
-    area for each started group of 1 << group_bits records. The axis is -1 if nothing can be split.
-    `sides` is scratch: see `new_sides`.
-    """
+    """Return (cost, axis, last bin on the left, records there) of the cheapest split."""
+    # Axis k has used[k] bins, rows of `bins` from k * stride on. A side of a split costs its half
+    # area for each started group of 1 << group_bits records. The axis is -1 if nothing can be
+    # split. `sides` is scratch: see `new_sides`.
     for axis in range(3):
         _put_sides(bins, axis * stride, used[axis], sides)
     half, numbers = len(sides) >> 1, simd.lane_numbers(WIDTH)

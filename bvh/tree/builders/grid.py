@@ -90,13 +90,11 @@ def _layer(cell, axis, bits):
 
 @entry
 def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
-    """Split cells into ranges of up to `grain` records, or of one cell.
-
-    Returns the number of nodes, whose `links` are written down to the ranges, and that of ranges.
-    `limits` are (grain, depth of the root, deepest level, group bits). `ranges` gets the columns
-    NODE and DEPTH of each range, and in END its number of records; `range_of` the range of each
-    cell. A range that might become too deep is not split further.
-    """
+    """Split cells into ranges of up to `grain` records, or of one cell."""
+    # Returns the number of nodes, whose `links` are written down to the ranges, and that of ranges.
+    # `limits` are (grain, depth of the root, deepest level, group bits). `ranges` gets NODE and
+    # DEPTH of each range, and in END its number of records; `range_of` the range of each cell. A
+    # range that might become too deep is not split further.
     # Pending ranges: BEGIN..END are positions in `order`, a list of all cells that have records,
     # and LIMIT is the number of records.
     grain, level, deepest, group_bits = limits
@@ -166,12 +164,10 @@ def _split_by_cells(
     records: NDArray[np.float32], out: NDArray[np.float32], boxes: NDArray[np.float32],
     limits: tuple[int, int, int, int], threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:  # fmt: skip
-    """Split records by the cells of a grid, and move them to `out`; return None if nothing splits.
-
-    `boxes` are the box of all and that of their centres; `limits` are (grain, depth of the root,
-    deepest level, group bits). Returns the links of nodes, the root first, and the ranges below
-    them (see `subtrees`), whose rows count from the first record.
-    """
+    """Split records by the cells of a grid, and move them to `out`; None if nothing splits."""
+    # `boxes` are the box of all and that of their centres; `limits` are as in `_split_cells`.
+    # Returns the links of nodes, the root first, and the ranges below them (see `subtrees`), whose
+    # rows count from the first record.
     n = len(records)
     bits = _bits_of_axes(boxes[1], _cell_bits(n))
     size = 1 << int(bits.sum())
@@ -238,14 +234,11 @@ def split_top(
     records: NDArray[np.float32], boxes: NDArray[np.float32], deepest: int, group_bits: int,
     threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:  # fmt: skip
-    """Split all records into ranges that are small enough for one thread.
-
-    The first half of `records` holds them; a split moves a range to the other half. `boxes` (2, 8)
-    are the box of all and that of their centres. Returns the links of the nodes above the ranges,
-    (t, 2), and the ranges as tasks (see `subtrees`). Ranges that no grid splits stay large.
-    `deepest` is the deepest level that a tree may have; a side of a split costs its half area for
-    each started group of 1 << group_bits records.
-    """
+    """Split all records into ranges that are small enough for one thread."""
+    # The first half of `records` holds them; a split moves a range to the other half. `boxes` (2,
+    # 8) are the box of all and that of their centres. Returns the links of the nodes above the
+    # ranges, (t, 2), and the ranges as tasks (see `subtrees`). Ranges that no grid splits stay
+    # large.
     half = len(records) // 2
     run = subtrees.task_size(half)
     grain = max(run // subtrees.RANGES, subtrees.SMALLEST_RANGE)

@@ -87,8 +87,6 @@ def _filter(primitives, groups, group, lanes, r):
     """Return (bits, certain, back), lanes of a triangle group, for the ray at lane index r."""
     # Triangles that it may hit, that it surely hits (by the limits of `_set_limits`), and whose
     # backs face it.
-    # Triangles that it may hit, that it surely hits (by the limits of `_set_limits`), and whose
-    # backs face it.
     ray = blocks.numbers_of(lanes, r)
     bits, passes, den, numerator, margin = filter_ray(
         primitives, load_group(groups, group), ray, blocks.end(lanes, r)
@@ -107,7 +105,7 @@ def _test_triangles(primitives, context, visits, queued, goal):
     stay_outlined()
     tree, rays, block = context
     context_ref = refer(context)
-    lanes, groups, counts = block.lanes, tree.groups, goal.found.counts
+    lanes, groups, counts = block.lanes, tree.groups, goal.hits.counts
     for i in range(queued):
         # Beyond the queue there are old codes, or zeros: to prefetch by them does no harm.
         ahead = group_at(first_row(np.int64(simd.peek(visits.leaf_codes, i + AHEAD))))
@@ -169,7 +167,6 @@ def _test_leaves(primitives, context, visits, queued, goal):
 @kernel
 def _visit(context, visits, top, octant, queued, goal):
     """Make all visits on the stack, of height `top`, of rays of octant `octant`."""
-    # Visits of leaves may wait: `queued` is the number of those that do, and is returned updated.
     # Visits of leaves may wait: `queued` is the number of those that do, and is returned updated.
     stay_outlined()
     tree, _, block = context
