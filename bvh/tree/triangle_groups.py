@@ -243,8 +243,8 @@ def group_normal(groups, at):
 def _load_group(groups, group):
     """Return (v0, e1, e2, normal, tolerance, size, grain) of a group's triangles, in lanes."""
     # Error bounds are proportional to the tolerance for the edge test, to the size for the
-    # distance. The grain is the part of the tolerance that nearer origins do not reduce: 0 here.
-    # The grain is 0 here, as only the grid of compact groups causes one.
+    # distance. The grain is the part of the tolerance that nearer origins do not reduce: 0 here, as
+    # only compact groups have a grid.
     at = group_at(group)
     e1, e2 = group_edges(groups, at)
     return (
