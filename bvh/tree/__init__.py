@@ -7,9 +7,11 @@ Each file imports only from those above it.
 | `builders/` | Builders of binary trees from records of primitives' boxes. |
 | `changes.py` | Modification counters of trees and scenes in this process |
 | `frame.py` | The local frame of a tree: its memory layout and accessors |
+| `hulls.py` | Discrete oriented polytope (26-DOP) around points, by its vertices |
 | `rows.py` | Tree rows: the one layout in which a tree stands in memory for kernels, and its accessors |
 | `shapes.py` | Shapes: kinds of primitives that are rows of numbers, such as boxes; a class for each |
 | `instanced.py` | Instanced trees: arrays of the transforms and trees of a scene, as kernels read them |
+| `multipoles.py` | Multipole expansion of the solid angle of a piece of surface, as seen from far away |
 | `nodes.py` | Binary nodes, which builders make: their memory layout and accessors, and float32 boxes |
 | `primitives.py` | Primitives of a tree: triangles, shapes and users' own, with one ray test |
 | `open_edges.py` | Open edges of a mesh: whether its faces bound a volume, so that the parity of crossings counts |

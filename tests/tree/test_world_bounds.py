@@ -13,7 +13,8 @@ import trimesh
 
 from bvh import BVH, Scene, ray_obb
 from bvh.geometry.obbs import inverses
-from bvh.tree.world_bounds import MAX_BOXES, Extents, extent_of, gathered, instance_bounds, polytope
+from bvh.tree.hulls import polytope
+from bvh.tree.world_bounds import MAX_BOXES, Extents, extent_of, gathered, instance_bounds
 from tests.cases.scans import SCANS
 from tests.cases.soups import soup
 from tests.oracles.rays import round_fraction
