@@ -95,8 +95,10 @@ def _gap(g, a, b):
     return near - greater(dot(g, b[0]), greater(dot(g, b[1]), dot(g, b[2])))
 
 
-# |g| times the gap between triangles along g, whichever of them comes first.
-_either_gap = inlined(lambda g, a, b: greater(_gap(g, a, b), _gap(g, b, a)))
+@inlined
+def _either_gap(g, a, b):
+    """Return |g| times the gap between triangles along g, whichever of them comes first."""
+    return greater(_gap(g, a, b), _gap(g, b, a))
 
 
 # A vector of lanes, whose coordinates are three rows from number `row` on; the three corners of

@@ -302,8 +302,10 @@ def placed(floats, p):
     return x + peek(floats, 9), y + peek(floats, 10), z + peek(floats, 11)
 
 
-# A vector of float32 lanes in float64.
-_doubles = inlined(lambda v: (convert(v[0], 0.0), convert(v[1], 0.0), convert(v[2], 0.0)))
+@inlined
+def _doubles(v):
+    """Return a vector of float32 lanes in float64."""
+    return convert(v[0], 0.0), convert(v[1], 0.0), convert(v[2], 0.0)
 
 
 @inlined

@@ -84,8 +84,12 @@ Q = (
     4.853903996359136964868e2, 1.945506571482613964425e2,
 )  # fmt: skip
 STEEP = 0.66
-# The double-double a in the lanes where the mask is set, b in the others.
-chosen = inlined(lambda mask, a, b: (simd.select(mask, a[0], b[0]), simd.select(mask, a[1], b[1])))
+
+
+@inlined
+def chosen(mask, a, b):
+    """Return the double-double a in the lanes where the mask is set, b in the others."""
+    return simd.select(mask, a[0], b[0]), simd.select(mask, a[1], b[1])
 
 
 @inlined

@@ -125,8 +125,10 @@ def _cross(a, b):
     )
 
 
-# The dot product of two vectors of double-doubles.
-_dot = inlined(lambda a, b: sum_of(product(a[0], b[0]), product(a[1], b[1]), product(a[2], b[2])))
+@inlined
+def _dot(a, b):
+    """Return the dot product of two vectors of double-doubles."""
+    return sum_of(product(a[0], b[0]), product(a[1], b[1]), product(a[2], b[2]))
 
 
 @kernel

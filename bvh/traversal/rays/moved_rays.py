@@ -128,8 +128,10 @@ def start_moving(tree, rays, block, moved):
         _set_high_t(state, i, simd.full_like(entry, INF))
 
 
-# Row `row` of the state for the HALF rays whose numbers are the vector `numbers`.
-_gathered = inlined(lambda state, numbers, row: simd.gather(state, numbers, 1, row * BLOCK))
+@inlined
+def _gathered(state, numbers, row):
+    """Return row `row` of the state for the HALF rays whose numbers are the vector `numbers`."""
+    return simd.gather(state, numbers, 1, row * BLOCK)
 
 
 @inlined

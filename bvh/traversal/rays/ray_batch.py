@@ -108,8 +108,12 @@ def read_exact(tree, rays, i):
 
 # The mask of ray i.
 mask_of = inlined(lambda rays, i: simd.peek(rays.masks, i * rays.mask_step))
-# The HALF integers from `first` on as a vector of int64.
-numbers_from = inlined(lambda first: simd.convert(simd.lane_numbers(HALF), np.int64(0)) + first)
+
+
+@inlined
+def numbers_from(first):
+    """Return the HALF integers from `first` on as a vector of int64."""
+    return simd.convert(simd.lane_numbers(HALF), np.int64(0)) + first
 
 
 @inlined

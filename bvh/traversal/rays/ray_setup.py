@@ -253,8 +253,10 @@ def _read_scaled(block, frame, rays, i):
     return p, q, times, simd.convert(shift, 0.0), simd.mask_bits(ordinary)
 
 
-# Two vectors of doubles as one of float32, the lanes of a before those of b.
-_narrowed = inlined(lambda a, b: simd.joined(simd.convert(a, F(0.0)), simd.convert(b, F(0.0))))
+@inlined
+def _narrowed(a, b):
+    """Return two vectors of doubles as one of float32, the lanes of a before those of b."""
+    return simd.joined(simd.convert(a, F(0.0)), simd.convert(b, F(0.0)))
 
 
 @inlined

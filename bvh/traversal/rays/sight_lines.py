@@ -36,8 +36,10 @@ class Ends(NamedTuple):
     d_step: int
 
 
-# 0 in lanes where `v`, a vector for each axis, has finite components, NaN elsewhere.
-_zero_or_nan = inlined(lambda v: v[0] * 0.0 + v[1] * 0.0 + v[2] * 0.0)
+@inlined
+def _zero_or_nan(v):
+    """Return 0 in lanes where `v`, a vector for each axis, has finite components, NaN elsewhere."""
+    return v[0] * 0.0 + v[1] * 0.0 + v[2] * 0.0
 
 
 @entry

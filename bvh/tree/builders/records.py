@@ -152,8 +152,10 @@ def half_area(box):
     return (x * y + y * z) + z * x
 
 
-# Whether the result of `meet` is not empty: its size is >= 0 on all three axes.
-overlaps = inlined(lambda box: simd.mask_bits(size_of(box) >= F4) & 7 == 7)
+@inlined
+def overlaps(box):
+    """Return whether the result of `meet` is not empty: its size is >= 0 on all three axes."""
+    return simd.mask_bits(size_of(box) >= F4) & 7 == 7
 
 
 @inlined
@@ -188,14 +190,22 @@ def _with_count(box, lanes):
     return simd.select(simd.lane_numbers(WIDTH) == COUNT, simd.as_floats(lanes), box)
 
 
-# The bin of no records.
-empty_bin = inlined(lambda: simd.select(simd.lane_numbers(WIDTH) == COUNT, F4, np.float32(-INF)))
+@inlined
+def empty_bin():
+    """Return the bin of no records."""
+    return simd.select(simd.lane_numbers(WIDTH) == COUNT, F4, np.float32(-INF))
+
+
 # The number of records of a bin.
 count_of = inlined(lambda bin: simd.lane(simd.as_ints(bin), np.int32(COUNT)))
 # Four lanes of int32, the last of which is that number.
 counts_in = inlined(lambda bin: simd.as_ints(_high(bin)))
-# The bin of the records of both bins: the union of boxes, and the sum of counts.
-join_bins = inlined(lambda a, b: _with_count(join(a, b), simd.as_ints(a) + simd.as_ints(b)))
+
+
+@inlined
+def join_bins(a, b):
+    """Return the bin of the records of both bins: the union of boxes, and the sum of counts."""
+    return _with_count(join(a, b), simd.as_ints(a) + simd.as_ints(b))
 
 
 @inlined
