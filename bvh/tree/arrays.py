@@ -92,9 +92,10 @@ class TreeArrays(_Arrays):
     def words(
         self, lowest: NDArray[np.int32] | None = None, boxes: NDArray[np.float32] | None = None
     ) -> NDArray[np.int64]:
-        """Return the words of a new row: addresses of the arrays, and of tables of children."""
-        # The arrays must outlive it; `lowest` has the lowest primitive of each child, `boxes` its
-        # oriented box.
+        """Return the words of a new row: the addresses of the arrays, which must outlive it.
+
+        `lowest` and `boxes` are the lowest primitive and the oriented box of each child of nodes.
+        """
         nodes, groups, primitives, frame, bits = self
         kind, _ = ROWS[type(primitives)]
         parts = arrays_of(primitives)
@@ -211,7 +212,10 @@ def frozen_primitives(primitives: Primitives) -> Primitives:
 
 
 def with_bits(arrays: TreeArrays, groups: NDArray[np.uint32]) -> TreeArrays:
-    """Return the tree with the bits (m,) of its faces in the order of its leaves."""
+    """Return the tree with the bits of its faces in the order of its leaves (see `face_bits`).
+
+    `groups` (m,) are the bits of each face.
+    """
     # The id -1 of unused lanes selects the 0 at the end.
     bits = np.append(groups, np.uint32(0)).view(np.int32)[arrays.nodes.ids]
     return arrays._replace(face_bits=kernel_input(bits) if bits.size else NO_BITS)
@@ -240,9 +244,11 @@ def bytes_of(*held: object) -> int:
 
 
 def kernel_arrays(arrays: TreeArrays) -> tuple[TreeArrays, object]:
-    """Return (tree, owner) of a tree over a user's primitives, for kernels."""
-    # The tree has the addresses of the user's test and data; the owner, a `UserCall`, keeps them
-    # alive.
+    """Return (tree, owner) of a tree over a user's primitives, for kernels.
+
+    The tree returned has the addresses of the user's test and data in their place. The owner, a
+    `UserCall`, keeps both alive: it must outlive the kernels' use of the addresses.
+    """
     primitives: Any = arrays.primitives
     call = user_call(primitives.intersect, primitives.data, INTERSECT)
     custom = Custom(primitives.points, call.function, call.data)

@@ -49,7 +49,11 @@ def _twice_middle(data, at, axis):
 
 @inlined
 def _write_child(data, code, numbering, children, node, column):
-    """Write (binary node, 0), or (first primitive, count) of a leaf, from a column of a row on."""
+    """Write two numbers for a child to children[node, column] and the next column.
+
+    They are (binary node, 0), or (first primitive, number of primitives) for a leaf. `code` is the
+    child's code in the wide nodes `data`, and `numbering` a `Numbering`.
+    """
     # A wide node with one child has no binary node: its child takes its place.
     while code >= 0 and numbering.numbers[code] < 0:
         at = node_at(np.int64(code))
@@ -68,7 +72,10 @@ def _write_child(data, code, numbering, children, node, column):
 
 @inlined
 def _sort(data, order, begin, end):
-    """Sort children, order[begin:end], by their boxes' middles on the axis of largest spread."""
+    """Sort order[begin:end], positions of children in `data`, by the middles of their boxes.
+
+    They are sorted along the axis on which these middles spread most.
+    """
     longest, axis = np.float32(-1.0), 0
     for k in range(3):
         low = high = _twice_middle(data, order[begin], k)
@@ -89,7 +96,11 @@ def _sort(data, order, begin, end):
 
 @inlined
 def _write_box(data, order, begin, end, boxes, node, side):
-    """Write the box of children order[begin:end] to columns 2 `side` and 2 `side` + 1 of a node."""
+    """Write the box around some children of a wide node as that of a child of binary node `node`.
+
+    These are at the positions order[begin:end] of `data`. For each axis, a row of boxes[node] gets
+    lower and upper in columns 0 and 1 for the left child, `side` 0, in 2 and 3 for the right one.
+    """
     for axis in range(3):
         low, high = child_lower(data, order[begin], axis), child_upper(data, order[begin], axis)
         for i in range(begin + 1, end):
@@ -100,7 +111,10 @@ def _write_box(data, order, begin, end, boxes, node, side):
 
 @entry
 def _number(data, numbers):
-    """Write each wide node's first binary node, -1 if it has one child; return their number."""
+    """Write the number of each wide node's first binary node; return how many binary nodes exist.
+
+    A wide node with a single child needs no binary node: its number is -1.
+    """
     total = 0
     for node in range(len(numbers)):
         used = 0
@@ -116,10 +130,13 @@ def _number(data, numbers):
 
 @entry
 def _split(data, numbering, levels, order, pending, boxes, children):
-    """Write all binary nodes, and last the root's two numbers; return the number of levels."""
-    # `levels`, 0 at first, gets the number of binary levels above each wide node. `order` and
-    # `pending` are scratch: the positions of a wide node's children, and a stack of ranges of these
-    # (see PENDING_SIZE).
+    """Write all binary nodes to `boxes` and `children`; return the number of levels.
+
+    The last row of `children` gets the root (see `binary_nodes`). `levels`, 0 at first, gets the
+    number of binary levels above each wide node. `order` and `pending` are scratch: the positions
+    of a wide node's children, and a stack of (begin, end, binary node, level): ranges of `order`
+    that are still to be split, and the level of the binary node below the wide node.
+    """
     deepest = 0
     _write_child(data, np.int32(0), numbering, children, len(boxes), 0)
     for wide in range(len(levels)):

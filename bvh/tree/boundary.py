@@ -52,8 +52,10 @@ def free_edges(triangles: Triangles) -> NDArray[np.int64]:
 
 
 def loops_of(edges: NDArray[np.float64], around: NDArray[np.float64]) -> Loops:
-    """Return directed edges (n, 2, 3) as loops, without edges that cancel."""
-    # `around` are the corners (2, 3) of the box around the whole surface.
+    """Return the directed edges (n, 2, 3) of a boundary as loops, without edges that cancel.
+
+    `around` are the corners (2, 3) of the box around the whole surface.
+    """
     points, ids = _welded(edges.reshape(-1, 3))
     ends = _uncancelled(ids.reshape(-1, 2))
     n = len(ends)
@@ -123,7 +125,10 @@ def _welded(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[n
 
 
 def _uncancelled(ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return those of the directed edges (n, 2), by ids, that their reverses do not cancel."""
+    """Return the directed edges (m, 2) that remain where an edge and its reverse cancel.
+
+    `ends` (n, 2) are vertex ids; an edge from a vertex to itself is dropped.
+    """
     low, high = ends.min(axis=1), ends.max(axis=1)
     # Edges of the same ends have one key; those from the lower to the higher id count 1, reverse
     # ones -1. The sum for each key is the number of edges that remain; its sign is their direction.

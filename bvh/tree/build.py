@@ -85,9 +85,11 @@ def _store_bounds(bounds, low, high):
 
 @inlined
 def _local_record(low, high, prim, middle, s):
-    """Return the record of primitive `prim`, given the corners of its box in the world."""
-    # Corners, and the frame's centre `middle`, are four lanes of doubles, the last of which is
-    # unused.
+    """Return the record of primitive `prim`, whose box has the world corners `low` and `high`.
+
+    Corners are taken relative to `middle`, the frame's centre, and times its scale s. All are four
+    lanes of doubles, the last of which is unused.
+    """
     # Rounded outward to float32, as by `nodes.local_box`.
     low = simd.convert((low - middle) * s, np.float32(0.0))
     high = simd.convert((high - middle) * s, np.float32(0.0))
@@ -96,9 +98,11 @@ def _local_record(low, high, prim, middle, s):
 
 @entry
 def _record_triangles(triangles, begin, end, frame, records, row, boxes, bounds):
-    """Write the records of the valid triangles in begin..end; return how many there are."""
-    # They go to rows from `row` on; their box, and that of their doubled centres, to `boxes`; their
-    # bounds (6,) in the world to `bounds`.
+    """Write the records of the valid triangles in begin..end to rows from `row` on of `records`.
+
+    Writes the box of these records to row 0 of `boxes`, the box of their doubled centres to row 1,
+    and the bounds (6,) of these triangles in the world to `bounds`. Returns how many are valid.
+    """
     middle, s = record.corner(frame, 0), scale(frame)
     lowest, highest = simd.splat(INF, 4), simd.splat(-INF, 4)
     box, centres, first = record.empty_box(), record.empty_box(), row
@@ -194,9 +198,11 @@ def build(
     primitives: Primitives, quality: str, threads: int, progress: Progress | None,
     lanes: DTypeLike = np.float32,
 ) -> tuple[TreeArrays, NDArray[np.float64]]:  # fmt: skip
-    """Build a tree over primitives; return it and its bounds in the world, shape (2, 3)."""
-    # `progress` gets (primitives done, all). `lanes` is the type of the numbers in triangle groups:
-    # int16 for compact ones.
+    """Build a tree over primitives; return it and its bounds in the world, shape (2, 3).
+
+    `quality` is one of QUALITIES; `progress` gets (primitives done, all). `lanes` is the type of
+    the numbers in triangle groups: int16 for compact ones.
+    """
     check_option("quality", quality, QUALITIES)
     if quality != "high" and count_of(primitives) < FEWEST_SHARED:
         threads = 1
@@ -213,7 +219,10 @@ def build(
 def build_binary(
     primitives: Primitives, quality: str, threads: int, progress: Progress | None
 ) -> tuple[Nodes, NDArray[np.float64], NDArray[np.float64]]:
-    """Build a binary tree; return it, its local frame (2, 3), and its bounds, NaN if empty."""
+    """Build a binary tree; return it, its local frame (2, 3), and its bounds in the world (2, 3).
+
+    Bounds are NaN if no primitive can be hit. The other arguments are as in `build`.
+    """
     return _build_binary(primitives, quality, threads, progress)[:3]
 
 
@@ -245,8 +254,11 @@ def pack(
     primitives: Primitives, nodes: WideNodes, frame: NDArray[np.float64], threads: int,
     lanes: DTypeLike = np.float32, memory: NDArray[Any] | None = None,
 ) -> NDArray[Any]:  # fmt: skip
-    """Return the triangle groups of all leaves, flat; empty for other primitives."""
-    # `lanes` is the type of their numbers; they may take the memory of the array `memory`.
+    """Return the triangle groups of all leaves, flat; empty for primitives other than triangles.
+
+    `lanes` is the type of their numbers, int16 for compact groups. `memory` is an array that is no
+    longer needed, whose memory they may take.
+    """
     if not isinstance(primitives, Triangles) or len(nodes.ids) == 0:
         return aligned(0, lanes)
     points, faces = primitives
@@ -273,8 +285,10 @@ def in_full(arrays: TreeArrays) -> TreeArrays:
 
 
 def without_hidden(arrays: TreeArrays) -> TreeArrays:
-    """Return a tree without the faces that no mask selects, in full groups."""
-    # A kernel that takes no mask then sees the faces that the mask of all bits selects.
+    """Return a tree without the faces whose bits are all 0, which no mask selects, in full groups.
+
+    A kernel that takes no mask then sees the faces that the mask of all bits selects.
+    """
     data, ids = arrays.nodes.data, arrays.nodes.ids
     hidden = (arrays.face_bits == 0) & (ids >= 0) if len(arrays.face_bits) else np.zeros(0, bool)
     if not hidden.any():

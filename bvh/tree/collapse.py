@@ -54,7 +54,10 @@ _IN_EVERY_OCTANT = np.uint32(
 
 @inlined
 def order_node(data, node):
-    """Set the visiting orders of a wide node for all octants: lane k, the child to push k-th."""
+    """Set the visiting orders of a wide node for all octants of directions, nearest child last.
+
+    Lane k gets, in the bits of each octant, the child to push k-th to a stack.
+    """
     # Children are sorted by their centres along the diagonal of the octant: a child's place is the
     # number of children that are nearer.
     at = wide_nodes.node_at(node)
@@ -100,9 +103,11 @@ class Plan(NamedTuple):
 
 @entry
 def _plan(bounds, links, begin, end, lanes, plan):
-    """Fill `plan`, a `Plan`, for the binary nodes begin..end, the last first."""
-    # Children have higher numbers than parents; those beyond `end` have been planned. A row of ids
-    # has `lanes` primitives.
+    """Fill `plan`, a `Plan`, for the binary nodes begin..end, the last first.
+
+    Children have higher numbers than their parents; those that are not in begin..end have been
+    planned. `bounds` and `links` are those of `Nodes`, and a row of ids has `lanes` primitives.
+    """
     # Permuted by `one_down`, lane j gets what lane j - 1 had.
     sums, rows = plan
     numbers, infinite = simd.lane_numbers(WIDTH), simd.splat(np.float32(INF), WIDTH)
@@ -135,9 +140,11 @@ def _plan(bounds, links, begin, end, lanes, plan):
 
 @inlined
 def _open(links, sums, root, children, shares):
-    """Write the binary nodes below `root` that become children of a wide node; return how many."""
-    # `sums` are those of `Plan`; `shares` is scratch: a stack of (binary node, lanes for it or
-    # nodes below).
+    """Write to `children` the binary nodes that a wide node has as children; return their number.
+
+    The wide node takes the place of the binary node `root`; `sums` are those of `Plan`. `shares` is
+    scratch: a stack of binary nodes, each with the number of lanes for it or for nodes below it.
+    """
     numbers, infinite = simd.lane_numbers(WIDTH), simd.splat(np.float32(INF), WIDTH)
     shares[0, 0], shares[0, 1] = root, WIDTH
     waiting, n = 1, 0
@@ -183,11 +190,14 @@ def _put_rows(order, ids, lanes, first, count, row):
 
 @entry
 def _collapse(binary, plan, tasks, begin, end, grain, left_over, data, ids, scratch):
-    """Collapse the subtrees tasks[begin:end] to wide nodes; count their nodes in column BELOW."""
-    # Subtrees of up to `grain` rows of ids are left over: they are written as tasks to `left_over`,
-    # and their number is returned. If `data` is empty, nodes are only counted. `binary` is (bounds,
-    # links, order). `scratch` is a stack of pending (binary node, wide node), the children of a
-    # node, and the scratch of `_open`.
+    """Collapse the subtrees tasks[begin:end] to wide nodes, and count their nodes in column BELOW.
+
+    Columns of a task are BINARY, ROOT, NEXT, ROW and BELOW. Subtrees of up to `grain` rows of ids
+    are left over: they are written as tasks to `left_over`, and their number is returned. Nodes are
+    written to `data` and `ids`; if `data` is empty, they are only counted. `binary` is (bounds,
+    links, order), and `plan` a `Plan`. `scratch` is a stack of pending (binary node, wide node),
+    the children of a node, and the scratch of `_open`.
+    """
     bounds, links, order = binary
     sums, rows = plan
     pending, children, shares = scratch

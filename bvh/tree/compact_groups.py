@@ -61,9 +61,11 @@ _steps = inlined(lambda x, origin, inverse: ((x - origin) * inverse + ROUNDED) -
 
 @inlined
 def put(groups, at, used, ids, corners, low, high):
-    """Fill the group at `at` with triangles, by their local corners (v0, v1, v2) in lanes."""
-    # Lanes that are not `used` hold the corners of a used one. `low` and `high` are the box around
-    # all.
+    """Fill the group that begins at `at` with triangles, by their corners (v0, v1, v2) in lanes.
+
+    Lanes that are not `used` hold the corners of some used lane. `ids` are stored for all lanes.
+    `low` and `high` are the box around all triangles. All coordinates are local.
+    """
     # `reach`: the largest coordinate from the middle, or component of an edge; at most MOST steps.
     (v0, v1, v2), reach = corners, simd.splat(0.0, WIDTH)
     middle = _middle(low[0], high[0]), _middle(low[1], high[1]), _middle(low[2], high[2])
@@ -105,8 +107,11 @@ _float = inlined(lambda row: simd.convert(row, F(0.0)))
 
 @inlined
 def load(groups, at):
-    """Return (v0, e1, e2, used, step) of the group that begins at `at`, in local coordinates."""
-    # `used` is the mask of lanes with a triangle, and `step` is the step of the grid, a number.
+    """Return (v0, e1, e2, used, step) of the group that begins at `at`.
+
+    The first three are vectors of lanes, in local coordinates, with e1 = v1 - v0 and e2 = v2 - v0.
+    `used` is the mask of lanes with a triangle, and `step` is the step of the grid, a number.
+    """
     # (i, j, k) is the grid's origin in units of ORIGIN_UNIT, `upper` the upper half of the step.
     rows, (i, j, k, upper) = _load_rows(groups, at, WIDTH), _grid(groups, at)
     x, y, z, a, b, c, d, e, f = rows
@@ -133,9 +138,11 @@ def widened(groups, at, low, high):
 
 @inlined
 def bounds_of(e1, e2, n, used, step):
-    """Return (tolerance, size, grain) of a group's triangles, in lanes (see `triangle_groups`)."""
-    # The grain is the part of the tolerance that comes from the grid. Unused lanes get the
-    # tolerance -1.
+    """Return (tolerance, size, grain) of a group's triangles, in lanes (see `triangle_groups`).
+
+    `n` are the normals e1 x e2; `used` and `step` are those that `load` returns. The grain is the
+    part of the tolerance that comes from the grid. Unused lanes get the tolerance -1.
+    """
     # The factors and terms are derived at the top of this file; 2**-100 covers underflow.
     s = abs(e1[0]) + abs(e1[1]) + abs(e1[2]) + abs(e2[0]) + abs(e2[1]) + abs(e2[2])
     m, g = abs(n[0]) + abs(n[1]) + abs(n[2]), simd.splat(step, WIDTH)

@@ -24,8 +24,11 @@ from bvh.tree.primitives import Triangles, corners, is_triangle
 
 @kernel
 def moved_side(o, d, scaled, a, b):
-    """Return the side, -1 or 1, on which a ray passes the edge (a, b) if its origin is moved."""
-    # It is the sign of d . ((a-o) x (b-o)) then, 0 only for edges along d.
+    """Return the side on which a ray passes the edge (a, b) if its origin o is moved.
+
+    The origin moves by the infinitesimal (e, e**2, e**3). The side, -1 or 1, is the sign of
+    d . ((a-o) x (b-o)), 0 only for edges along d. `scaled` is what `triangles.scaled_ray` returns.
+    """
     stay_outlined()
     side = exact_side(o, d, scaled[0], scaled[1], a, b)
     if side != 0:
@@ -47,7 +50,10 @@ def moved_side(o, d, scaled, a, b):
 
 @kernel
 def _crosses_corners(vertices, o, d):
-    """Return whether a moved ray passes all edges of a triangle on the same side."""
+    """Return whether a ray, its origin moved by an infinitesimal, crosses a triangle (v0, v1, v2).
+
+    It does if it passes all edges on the same side.
+    """
     stay_outlined()
     v0, v1, v2 = vertices
     ray = o, d, scaled_ray(o, d, reach_of(v0, v1, v2))

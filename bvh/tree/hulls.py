@@ -37,7 +37,10 @@ MARGIN, TOLERANCE, GRID = 2.0**-40, 2.0**-46, 2.0**44
 
 
 def _triples() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return all triples (n, 3) of PLANES that meet in a point, and inverses of their normals."""
+    """Return all triples of PLANES that meet in a point, by indices (n, 3), and inverses (n, 3, 3).
+
+    The inverse of the matrix of normals maps the planes' offsets to the point.
+    """
     triples = np.array(list(itertools.combinations(range(len(PLANES)), 3)))
     matrices = PLANES[triples]
     # Determinants are integers.
@@ -63,7 +66,10 @@ def mark_used(points, faces, used):
 
 @entry
 def _find_extremes(points, used, centre, scale, extremes):
-    """Write the largest dot products of used points, relative to `centre`, with PLANES."""
+    """Write the largest dot product of the used points with each of PLANES to `extremes`, (26,).
+
+    Points are taken relative to `centre`, times `scale`, three factors.
+    """
     # The sums are the dot products with AXES; the other 13 planes have the opposite normals.
     extremes[:] = -INF
     for i in range(len(points)):
@@ -84,9 +90,12 @@ def polytope(
     points: NDArray[np.float64], used: NDArray[np.bool_], bounds: NDArray[np.float64],
     max_count: int,
 ) -> NDArray[np.float64] | None:  # fmt: skip
-    """Return the vertices (k, 3) of a polytope around the finite, `used` points, at least one."""
-    # None for more than `max_count` vertices, or if one overflows. `bounds` (2, 3) are corners
-    # around the points. Vertices have errors up to 2**-52 of the largest coordinate.
+    """Return the vertices (k, 3) of a polytope, cut by PLANES, around the points that are `used`.
+
+    At least one point is used, and all used points are finite and within `bounds`, lower and upper
+    corner (2, 3). Vertices have errors up to 2**-52 of the largest coordinate. None is returned for
+    more than `max_count` vertices, or if one overflows.
+    """
     centre = 0.5 * bounds[0] + 0.5 * bounds[1]
     half = 0.5 * bounds[1] - 0.5 * bounds[0]
     # Powers of two, so that scaling is exact; their inverses must not overflow.

@@ -140,7 +140,10 @@ def instanced_interval(instanced, code, o, d):
 
 @kernel
 def instanced_capsule(instanced, code):
-    """Return (end, other end, radius) of a sphere or capsule by its code, in the world."""
+    """Return (p, q, radius) of an instanced sphere or capsule, in world coordinates.
+
+    p and q are the ends of its axis, equal for a sphere.
+    """
     stay_outlined()
     leaf, tree = leaf_of(code), row_of(instanced, leaf_of(code))
     scale = peek(instanced.transforms, leaf * TRANSFORM_SIZE + SCALE)
@@ -195,9 +198,11 @@ def named_codes(
     codes: NDArray[np.int64], owners: NDArray[np.int32], threads: int = 1,
     rows: NDArray[np.int32] | None = None,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:  # fmt: skip
-    """Return (instances, leaves, ids) of codes (n,), or of codes[rows]; -1 for the code -1."""
-    # `owners` has the instance of each leaf. A row of -1 is that of the last code, which then must
-    # be -1.
+    """Return (instances, leaves, ids) of codes (n,), or of codes[rows] if `rows` are given.
+
+    All three are -1 for the code -1. `owners` has the instance of each leaf. A row of -1 stands for
+    the last code, which callers with such rows have set to -1.
+    """
     n = len(codes if rows is None else rows)
     owner, leaf, prim = (np.empty(n, np.int32) for _ in range(3))
     owners = np.append(owners, np.int32(-1))  # for the leaf -1

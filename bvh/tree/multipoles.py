@@ -57,7 +57,10 @@ def _mirror(re, im, order):
 
 @kernel
 def regular(x, y, z, re, im):
-    """Write the regular harmonics of orders below ORDER at (x, y, z) to `re` and `im`."""
+    """Write the regular harmonics of orders below ORDER at (x, y, z) to `re` and `im`.
+
+    These are real and imaginary parts; order l and degree m are in slot l (l + 1) + m.
+    """
     # (l**2 - m**2) R_lm = (2 l - 1) z R_(l-1)m - r**2 R_(l-2)m, and
     # 2 l R_ll = (x + i y) R_(l-1)(l-1); `at`, `below` and `under` are slots of l, l - 1 and l - 2.
     square = x * x + y * y + z * z
@@ -78,7 +81,10 @@ def regular(x, y, z, re, im):
 
 @kernel
 def mean_regular(a, b, c, away, mean):
-    """Write the means of regular harmonics over a triangle to `mean`; `away` is scratch."""
+    """Write the means of regular harmonics over the triangle a, b, c to `mean`, (2, LOWER_SLOTS).
+
+    The rows of `mean` are real and imaginary parts. `away`, of the same shape, is scratch.
+    """
     mean[:] = 0.0
     for i in range(len(RULE)):
         p, q, r, weight = RULE[i, 0], RULE[i, 1], RULE[i, 2], RULE[i, 3]
@@ -93,9 +99,12 @@ def mean_regular(a, b, c, away, mean):
 
 @kernel
 def add_shifted(part, top, away, total):
-    """Add the multipoles of a part, of orders up to `top`, to those of `total`."""
-    # `away` are the regular harmonics of the vector from the new centre to the part's. Negative
-    # degrees of `total` are left to `complete`.
+    """Add the multipoles of a part, moved to another centre, to those of `total`, both (2, SLOTS).
+
+    The part has orders up to `top`. `away` are the regular harmonics of the vector from the new
+    centre to the old one. Rows are real and imaginary parts; order l and degree m are in slot
+    l (l + 1) + m. Negative degrees of `total` are left to `complete`.
+    """
     for order in range(1, ORDER + 1):
         for m in range(order + 1):
             x, y = 0.0, 0.0
@@ -130,9 +139,11 @@ def set_first(part, n):
 
 @inlined
 def write_series(total, rows, at, step):
-    """Write multipoles to rows[at::step], as factors of polynomials that sum to a solid angle."""
-    # Order by order, these are the real part of degree 0, then the real and the imaginary part of
-    # degrees 1, 2 and so on, doubled because the negative degrees contribute the same.
+    """Write multipoles to rows[at::step], as factors of polynomials whose sum is a solid angle.
+
+    Order by order, these are the real part of degree 0, then the real and the imaginary part of
+    degrees 1, 2 and so on, doubled because the negative degrees contribute the same.
+    """
     for order in range(1, ORDER + 1):
         for m in range(order + 1):
             factor = FACTORS[order] if m == 0 else 2.0 * FACTORS[order]

@@ -40,7 +40,11 @@ def is_closed(triangles: Triangles) -> bool:
 
 
 def open_edges(triangles: Triangles) -> NDArray[np.int32]:
-    """Return edges (n, 2) of an odd number of finite faces, by ids of vertices of the first one."""
+    """Return the edges that an odd number of finite faces share, by vertex indices (n, 2).
+
+    Edges between the same positions are one edge, which is returned by the vertex indices of the
+    first of its faces.
+    """
     points, faces = triangles.points, finite_faces(triangles)
     # The same id for all vertices at one position; adding 0.0 makes -0.0 equal to 0.0.
     ids = np.unique(points + 0.0, axis=0, return_inverse=True)[1].reshape(-1)
@@ -53,8 +57,10 @@ def open_edges(triangles: Triangles) -> NDArray[np.int32]:
 
 
 def is_oriented(triangles: Triangles) -> bool:
-    """Return whether finite faces run through each edge equally often in both directions."""
-    # For an odd number of faces, as at open edges, the two numbers may differ by one.
+    """Return whether each edge is run through equally often in both directions by its finite faces.
+
+    For an odd number of faces, as at open edges, the two numbers may differ by one.
+    """
     ids = hashes(triangles.points)[finite_faces(triangles)]
     start, end = ids.ravel(), np.roll(ids, -1, axis=1).ravel()
     # A hash of each edge without its direction. It is 0 for an edge from a vertex to itself; these

@@ -51,8 +51,11 @@ def one_box(boxes, child):
 
 @entry
 def _measure(data, groups, parents, axes, ends):
-    """Set `ends` (children, 3, 2), inf at first, to (min, -max) of vertices on children's axes."""
-    # `parents` has the number, node * WIDTH + lane, of each node as a child, -1 for the root.
+    """Set `ends` (children, 3, 2), inf at first, to (min, -max) of vertices on each child's axes.
+
+    `axes` has three unit vectors for each child. `parents` has the number, node * WIDTH + lane, of
+    each node as a child, -1 for the root. The ends of a child without triangles stay inf.
+    """
     for child in range(len(parents) * WIDTH):
         code = child_code(data, node_at(child // WIDTH) + child % WIDTH)
         first, count = leaf_rows(code)
@@ -79,7 +82,10 @@ def _measure(data, groups, parents, axes, ends):
 
 
 def oriented_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
-    """Return the oriented boxes of all nodes of a tree over triangles, in one flat array."""
+    """Return the oriented boxes of all nodes of a tree over triangles, in one flat array.
+
+    A node has twelve rows, with a lane for each child: centre (x y z) and three half axes.
+    """
     lanes = lanes_of(arrays.nodes.data)
     nodes, bound = len(lanes.codes), FrameView(arrays.frame).bound
     # The nodes of each level, from the root down.
@@ -128,7 +134,11 @@ def _rows_of_boxes(
     axes: NDArray[Any], low: NDArray[np.float64], high: NDArray[np.float64],
     used: NDArray[np.bool_], bound: float,
 ) -> NDArray[np.float32]:  # fmt: skip
-    """Return flat rows of boxes low..high (n, 3) along `axes`, the centre NaN if not used."""
+    """Return the flat rows of boxes that extend from `low` to `high` (n, 3) along `axes` (n, 3, 3).
+
+    Boxes that are not `used` get the centre NaN. `bound` is the frame's largest local coordinate,
+    and half axes are lengthened by MARGIN times that.
+    """
     with np.errstate(invalid="ignore"):
         middle, half = 0.5 * (low + high), 0.5 * (high - low) + MARGIN * bound
         centre = (middle[:, :, None] * axes).sum(axis=1)
@@ -139,8 +149,10 @@ def _rows_of_boxes(
 
 
 def _moments(arrays: TreeArrays) -> NDArray[np.float64]:
-    """Return ten moments of the surface of each triangle group, (groups, 10)."""
-    # These are twice the area, and twice the integrals of x, y, z, xx, xy, xz, yy, yz and zz.
+    """Return ten moments of the surface of each triangle group, (groups, 10).
+
+    These are twice the area, and twice the integrals of x, y, z, xx, xy, xz, yy, yz and zz.
+    """
     # a is the vertex v0, u and v are the edges e1 and e2 of each triangle.
     groups = arrays.groups.reshape(-1, ROWS, WIDTH)[:, : E2 + 3].transpose(1, 0, 2)
     ax, ay, az, ux, uy, uz, vx, vy, vz = np.ascontiguousarray(groups, np.float64)

@@ -82,7 +82,10 @@ def corners(triangles, prim):
 
 @inlined
 def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
-    """Return (t, side) where a ray meets a triangle of three vertices, or side MISS."""
+    """Return (t, side) where a ray meets a triangle of three vertices, or side MISS.
+
+    `cull` is the side that is not hit, 0 for none.
+    """
     # Of `triangles.scaled_ray`: d times a power of two, so that side tests do not overflow; a bound
     # of what underflows in them; the exponents of the largest coordinate and of d.
     d_scaled, floor, e, k = scaled
@@ -94,9 +97,11 @@ def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
 
 
 def _shape_test(shape):
-    """Return the function that `intersect` compiles to for `shape`, a subclass of `Shape`."""
-    # Rays from inside hit the surface of a hollow shape, and a solid one at t_min. Solids are not
-    # culled.
+    """Return the function that `intersect` compiles to for `shape`, a subclass of `Shape`.
+
+    A ray that starts inside hits the surface of a hollow shape, and a solid one at t_min. Solid
+    shapes are not culled. The argument `scaled` is unused: it is for triangles alone.
+    """
     interval = shape.interval
     if shape.hollow:
         return lambda primitives, prim, o, d, scaled, t_min, t_max, cull: _surface_hit(
@@ -141,9 +146,12 @@ def _intersect_custom(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 @inlined
 def _solid_hit(interval, t_min, t_max):
-    """Return (t, side) of a ray and a solid; from inside, it is hit at t_min, on side BACK."""
-    # `interval` is (hit, near, far): whether the line meets the shape, and t where it enters and
-    # leaves.
+    """Return (t, side) where a ray meets a solid shape, for t in t_min..t_max.
+
+    `interval` is (hit, near, far): whether the ray's line meets the shape, and then the t at which
+    it enters and leaves. A ray that starts inside the shape meets it at t_min, on the side BACK. A
+    miss is (inf, MISS).
+    """
     hit, near, far = interval
     if not hit or near > t_max or far < t_min:
         return INF, MISS
@@ -152,8 +160,12 @@ def _solid_hit(interval, t_min, t_max):
 
 @inlined
 def _surface_hit(interval, t_min, t_max, cull):
-    """Return (t, side) where a ray first crosses a surface that `cull` leaves, or MISS."""
-    # `interval` is as in `_solid_hit`: the shape is entered on side FRONT and left on side BACK.
+    """Return (t, side) where a ray first crosses the surface of a shape in t_min..t_max.
+
+    `interval` is (hit, near, far): whether the ray's line meets the shape, and then the t at which
+    it enters and leaves. If `cull` is FRONT, only leaving the shape counts; if it is BACK, only
+    entering it. A miss is (inf, MISS).
+    """
     hit, near, far = interval
     if hit and cull != FRONT and t_min <= near <= t_max:
         return near, FRONT

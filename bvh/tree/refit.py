@@ -33,10 +33,13 @@ CHUNK, LEAST, POINTS_AT_ONCE = 512, 64, 1 << 14
 
 @entry
 def _fit(triangles, corners, rows, frame, begin, end, data, groups, is_done):
-    """Set the boxes of leaves below nodes begin..end; finish nodes with all descendants there."""
-    # A finished node has visiting orders, and boxes of all its children; `is_done` tells which are.
-    # Primitives are `triangles`, whose `groups` are filled, or else boxes with `corners`, (lower,
-    # upper) of (n, 3); the other argument is None. `rows` and `data` are those of `WideNodes`.
+    """Set the boxes of leaves below nodes begin..end; finish nodes whose descendants are all there.
+
+    A finished node has visiting orders, and boxes of all its children; `is_done` tells which of the
+    nodes begin..end are finished. Primitives are `triangles`, whose `groups` are filled, or else
+    boxes with `corners`, (lower, upper) of (n, 3); the other argument is None. `rows` and `data`
+    are those of `WideNodes`.
+    """
     centre, s, bound = frames.centre(frame), frames.scale(frame), frames.bound(frame)
     for number in range(begin * WIDTH, end * WIDTH):
         at = wide_nodes.child_at(number)
@@ -96,9 +99,11 @@ def _fit_others(data, is_done, root):
 
 @entry
 def _fill_empty(data, root, corner):
-    """Replace empty boxes of children by a point of their parents' boxes; order all nodes again."""
-    # A lane with an empty box would be taken for an unused one. `corner` (nodes, 3) is scratch: a
-    # point of the box of each node.
+    """Replace the boxes of children without primitives by a point of their parents' boxes.
+
+    A lane with an empty box would be taken for an unused one. All nodes are ordered again. `root`
+    (2, 3) is the root's box. `corner` (nodes, 3) is scratch: a point of the box of each node.
+    """
     for axis in range(3):
         corner[0, axis] = root[0, axis]
     for node in range(wide_nodes.node_count(data)):
@@ -117,9 +122,12 @@ def _fill_empty(data, root, corner):
 
 @entry
 def _cost(data, frame):
-    """Return the SAH cost of nodes: the visits of nodes and rows of ids to expect of a ray."""
-    # The ray meets the root's box. The cost is 1 for the root, and for each child, or row of a
-    # leaf, the ratio of its area to the root's. A ray visits all if the root has no area.
+    """Return the SAH cost of the nodes `data`, which are not empty.
+
+    It is the expected number of nodes and rows of ids that a ray through the root's box visits: 1
+    for the root, and for each child, or each row of a leaf, the ratio of its area to the root's. A
+    ray visits all if the root has no area.
+    """
     zeros, ones = simd.splat(np.int32(0), WIDTH), simd.splat(np.int32(1), WIDTH)
     totals, visits, none = simd.splat(0.0, WIDTH), simd.splat(0.0, WIDTH), simd.splat(0.0, WIDTH)
     for node in range(wide_nodes.node_count(data)):
@@ -258,10 +266,12 @@ Corners = tuple[NDArray[np.float64], NDArray[np.float64]]
 def _placement(
     name: str, moved: Primitives, members: Members, threads: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], Corners | None, NDArray[np.bool_] | None]:
-    """Return (frame, bounds, corners, valid) of moved primitives; raise if a refit cannot be."""
-    # `corners` are lower and upper corners (n, 3) of each box, None for triangles. `valid` (n,)
-    # says which triangles can be hit; it is None if all in leaves can. `name` is for error
-    # messages.
+    """Return (frame, bounds, corners, valid) of moved primitives; raise if they cannot be refitted.
+
+    `frame` (2, 3) is the local frame, and `bounds` (2, 3) the box of all primitives in the world.
+    `corners` are lower and upper corners (n, 3) of each box, None for triangles. `valid` (n,) says
+    which triangles can be hit; it is None if all in leaves can. `name` is for error messages.
+    """
     if isinstance(moved, Triangles):
         box = _used_box(moved.points, members.used, threads)
         if members.in_leaf.all() and len(members.in_leaf) > 0 and box is not None:

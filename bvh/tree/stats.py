@@ -150,11 +150,13 @@ def check(arrays: TreeArrays) -> None:
 
 
 def check_wide(nodes: WideNodes, boxes: NDArray[np.float32], ids: NDArray[np.int32]) -> None:
-    """Raise a ValueError that names the first error in the structure of wide nodes."""
-    # Every node but the root must have one parent, which comes before it and has a box around it.
-    # Every row of primitives must be in one leaf. Each of the primitives `ids` must be in a leaf,
-    # in no leaf twice, and its local box, of `boxes`, in the union of its leaves' boxes. Visiting
-    # orders must be permutations of the lanes.
+    """Raise a ValueError that names the first error in the structure of wide nodes.
+
+    Every node but the root must have one parent, which comes before it and has a box around it.
+    Every row of primitives must be in one leaf. Each of the primitives `ids` must be in a leaf, in
+    no leaf twice, and its row of `boxes` (all primitives, 6), in local coordinates, must be in the
+    union of its leaves' boxes. Visiting orders must be permutations of the lanes.
+    """
     view = lanes_of(nodes.data)
     n = len(view.codes)
     if n == 0:
@@ -193,9 +195,11 @@ def check_primitives(
     leaves: NDArray[np.float32], owner: NDArray[np.int64], prims: NDArray[np.int64],
     boxes: NDArray[np.float32], ids: NDArray[np.int32],
 ) -> None:  # fmt: skip
-    """Raise a ValueError unless exactly the primitives `ids` are in leaves, and in boxes."""
-    # prims[i] is in the leaf owner[i], whose box (6,) is leaves[owner[i]]. Each of `boxes` (n, 6),
-    # of all primitives, must be in the union of the boxes of the primitive's leaves.
+    """Raise a ValueError unless exactly the primitives `ids` are in leaves, and in their boxes.
+
+    prims[i] is in the leaf owner[i], whose box (6,) is leaves[owner[i]]. `boxes` (n, 6) are the
+    boxes of all primitives; each must be in the union of the boxes of the primitive's leaves.
+    """
     if not np.array_equal(np.unique(prims), np.sort(ids)):
         raise ValueError("a primitive is in no leaf, or one that cannot be hit is in a leaf")
     # Each pair of leaf and primitive has a number of its own.

@@ -109,7 +109,11 @@ def valid_boxes(boxes, ids, bounds):
 
 @entry
 def find_lanes(blocks, ids, parents, lanes):
-    """Write the positions of nodes and boxes as children to `parents` and `lanes`."""
+    """Write the position, as a child, of each node to `parents`, and of each box to `lanes`.
+
+    Positions are those in the nodes `blocks`; they are -1 for the root and for boxes in no leaf.
+    `ids` has the box of each leaf.
+    """
     parents[:] = -1
     lanes[:] = -1
     for number in range(wide_nodes.node_count(blocks) * WIDTH):
@@ -124,7 +128,11 @@ def find_lanes(blocks, ids, parents, lanes):
 
 @inlined
 def _update_frame(frame, figures, blocks, is_new):
-    """Write the root's box and bounds for margins to the frame; return REFITTED or OUTGROWN."""
+    """Write the root's box, and bounds for margins, to the frame; return REFITTED or OUTGROWN.
+
+    OUTGROWN means that boxes have become too large or too small for the frame. Those of a tree that
+    `is_new` fit, and their largest local coordinate is set in `figures`.
+    """
     low, high = wide_nodes.node_box(blocks, np.int64(0))
     reach, half = 0.0, 0.0
     for axis in range(3):
@@ -141,9 +149,12 @@ def _update_frame(frame, figures, blocks, is_new):
 
 @entry
 def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, is_new):
-    """Refit all nodes, order their children, set all figures; return REFITTED or OUTGROWN."""
-    # OUTGROWN: a box has become valid or invalid, or boxes do not fit the frame, as those of a tree
-    # that `is_new` always do.
+    """Refit all nodes of `blocks`, and order their children; return REFITTED or OUTGROWN.
+
+    OUTGROWN means that the tree must be rebuilt, because a box has become valid or invalid, or
+    because the boxes do not fit the frame; those of a tree that `is_new` do. `lanes` and `parents`
+    have the positions in `blocks` of boxes and nodes, -1 for none. All FIGURES are set.
+    """
     low, high = (INF, INF, INF), (-INF, -INF, -INF)
     for i in range(len(lanes)):
         if _is_box(boxes, i) != (lanes[i] >= 0):
@@ -180,8 +191,12 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, is_new):
 
 @entry
 def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
-    """Set boxes[rows] to `moved` (k, 6); refit the nodes above; return REFITTED or OUTGROWN."""
-    # If OUTGROWN, the nodes are not all refitted: the tree must be rebuilt.
+    """Set boxes[rows] to `moved` (k, 6) and refit the nodes of `blocks` above them.
+
+    Returns REFITTED, or OUTGROWN if the tree must be rebuilt; then the nodes are not all refitted.
+    `lanes` and `parents` have the positions in `blocks` of boxes and nodes, -1 for none. The sum of
+    areas and the largest world coordinate in `figures` are updated.
+    """
     answer = REFITTED
     origin, s = centre(frame), scale(frame)
     total = figures[AREA]

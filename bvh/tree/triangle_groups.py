@@ -116,9 +116,11 @@ def _put_row(groups, at, row, values, used):
 
 @inlined
 def pack_group(triangles, rows, c, s, extent, g, groups):
-    """Fill group g with the triangles of row g of ids; return the corners of their world box."""
-    # They are +inf and -inf if it has none. c, s and `extent` are the frame's centre, scale and
-    # bound.
+    """Fill group g with the triangles of row g of ids; return the corners of their world box.
+
+    `rows` are those of `WideNodes`; `c`, `s` and `extent` are the frame's centre, scale and largest
+    local coordinate. If the row has no triangles, the corners are +inf and -inf.
+    """
     at = group_at(g)
     ids = simd.load(rows, first_id(rows, g), WIDTH)
     prims = simd.convert(ids, np.int64(0))
@@ -140,7 +142,11 @@ def pack_group(triangles, rows, c, s, extent, g, groups):
 
 
 def _put_compact(groups, at, used, ids, corners, box, c, s, extent):
-    """Fill the compact group at `at`; arguments are as in `_put`, and `box` that of all."""
+    """Fill the compact group at `at` with triangles, whose vertices (v0, v1, v2) are `corners`.
+
+    Lanes that are not `used` have the corners of a used one. `box` are the corners of the box of
+    all. All are world coordinates; c and s are the frame's centre and scale. `extent` is unused.
+    """
     v0, v1, v2 = corners
     local = _local(v0, c, s), _local(v1, c, s), _local(v2, c, s)
     compact_groups.put(groups, at, used, ids, local, _local(box[0], c, s), _local(box[1], c, s))
@@ -150,8 +156,11 @@ _local = inlined(lambda v, c, s: vectors.scaled(vectors.minus(v, c), s))
 
 
 def _put(groups, at, used, ids, corners, box, c, s, extent):
-    """Fill the group at `at` with triangles by their corners (v0, v1, v2) in the world."""
-    # Lanes that are not `used` have the corners of a used one. `box` is for compact groups alone.
+    """Fill the group at `at` with triangles, whose vertices (v0, v1, v2) are `corners`.
+
+    Lanes that are not `used` have the corners of a used one. c, s and `extent` are the frame's
+    centre, scale and largest local coordinate. `box` is for compact groups alone.
+    """
     v0, v1, v2 = corners
     e1, e2 = _edge(v0, v1, 2.0 * s), _edge(v0, v2, 2.0 * s)
     n = vectors.cross(e1, e2)
@@ -241,10 +250,12 @@ def group_normal(groups, at):
 
 
 def _load_group(groups, group):
-    """Return (v0, e1, e2, normal, tolerance, size, grain) of a group's triangles, in lanes."""
-    # Error bounds are proportional to the tolerance for the edge test, to the size for the
-    # distance. The grain is the part of the tolerance that nearer origins do not reduce: 0 here, as
-    # only compact groups have a grid.
+    """Return (v0, e1, e2, normal, tolerance, size, grain) of a group's triangles, in lanes.
+
+    Error bounds are proportional to the tolerance for the edge test, to the size for the distance.
+    The grain is the part of the tolerance that nearer origins do not reduce.
+    """
+    # The grain is 0 here, as only the grid of compact groups causes one.
     at = group_at(group)
     e1, e2 = group_edges(groups, at)
     return (
@@ -254,7 +265,10 @@ def _load_group(groups, group):
 
 
 def _load_compact(groups, group):
-    """Return what `_load_group` does, for a compact group."""
+    """Return (v0, e1, e2, normal, tolerance, size, grain) of a compact group, in lanes.
+
+    The last three are as in `_load_group`: factors of error bounds.
+    """
     v0, e1, e2, used, step = compact_groups.load(groups, group_at(group))
     n = cross(e1, e2)
     tolerance, size, grain = compact_groups.bounds_of(e1, e2, n, used, step)
@@ -290,10 +304,12 @@ dot = inlined(lambda a, b: simd.fma(a[0], b[0], simd.fma(a[1], b[1], a[2] * b[2]
 
 @inlined
 def test_edges(o, d, v0, e1, e2, n, margin):
-    """Return (maybe, surely, c, den) of the line of a ray (o, d) and triangles, lane by lane."""
-    # The masks tell where the line may pass through the triangle, and where it surely does. c is v0
-    # - o, and den = d . n. A negative margin, of an unused lane, clears the first mask, but sets
-    # the second.
+    """Return (maybe, surely, c, den) of the line of a ray (o, d) and triangles, lane by lane.
+
+    The masks tell where the line may pass through the triangle, and where it surely does; `margin`
+    bounds the error of the test. c is v0 - o, and den = d . n for the normals n. A negative margin,
+    of an unused lane, clears the first mask, but sets the second: combine both.
+    """
     # u, v and w are the barycentric weights of the hit times den, so inside they have its sign.
     c = vectors.minus(v0, o)
     r = cross(c, d)
@@ -328,9 +344,12 @@ def test_edges_near(point, rest, d, triangles, edge, extent):
 
 @inlined
 def test_distance(c, den, low, high, n, margin):
-    """Return (maybe, numerator, denominator >= 0) of where lines of rays meet planes."""
-    # The mask has the lanes where t = numerator / denominator may be in low..high; `margin` bounds
-    # the error of t times the denominator. c is v0 - o, den is d . n.
+    """Return (maybe, numerator, denominator) of where lines of rays meet planes of triangles.
+
+    The mask has the lanes where t = numerator / denominator may be in low..high; `margin` bounds
+    the error of t times den. The denominator is positive, or 0 if the ray is parallel to the plane.
+    For v0 on the plane and the normal n, c is v0 - o, and den is d . n.
+    """
     size = abs(den)
     # n . c, with its sign changed if den is negative: `size` is the denominator.
     numerator = simd.as_floats(simd.as_ints(dot(n, c)) ^ (simd.as_ints(den) & SIGN_BIT))

@@ -119,7 +119,10 @@ def set_child_box(data, at, low, high):
 
 @inlined
 def child_boxes(data, at):
-    """Return the corners (lower, upper) of a node's children's boxes, in lanes."""
+    """Return the lower and upper corners of all children's boxes, each as three vectors of lanes.
+
+    `at` is the position of the node.
+    """
     boxes = _load_boxes(data, at, WIDTH)
     return boxes[:3], boxes[3:]
 

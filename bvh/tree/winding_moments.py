@@ -105,9 +105,13 @@ def _squared_diagonal(bounds, i):
 
 @entry
 def _widen(bounds, links, pending, codes):
-    """Collapse a binary tree to nodes of LANES children; write their codes, return their number."""
-    # A node's child of the largest diagonal is replaced by its own two children until there are
-    # LANES. `pending` is scratch: a stack of (binary node, number of its wide node).
+    """Collapse a binary tree to nodes of LANES children; write their codes, return their number.
+
+    A node's child of the largest diagonal is replaced by its own two children, until there are
+    LANES. Children have higher numbers than parents. `codes` has LANES numbers for each node: 0 for
+    no child, a node, or the code of a leaf. `pending` is scratch: a stack of (binary node, number
+    of its wide node).
+    """
     pending[0, 0], pending[0, 1] = 0, 0
     waiting, nodes = 1, 1
     while waiting > 0:
@@ -185,7 +189,10 @@ def _radius(triangles, frame, order, shape):
 
 @inlined
 def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
-    """Sum the faces of a leaf, order[first : first + count], to its `shape` and `poles`."""
+    """Sum the faces of a leaf, order[first : first + count], to its `shape` and multipoles `poles`.
+
+    `part` and `away` are scratch: the multipoles of a face, and harmonics.
+    """
     centre = (0.0, 0.0, 0.0)
     for k in range(count):
         a, b, c = _local_corners(triangles, frame, order[first + k])
@@ -210,7 +217,11 @@ def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
 
 @inlined
 def _pack_leaf(triangles, frame, order, first, count, packed):
-    """Write the corners of a leaf's faces to `packed` (see `WindingTerms.corners`)."""
+    """Write the corners of the faces of a leaf, order[first : first + count], to `packed`.
+
+    They are nine rows, one for each coordinate of v0, v1 and v2, with a number for each face, times
+    the frame's scale.
+    """
     s = scale(frame)
     for k in range(count):
         at = CORNERS * first + k
@@ -222,9 +233,12 @@ def _pack_leaf(triangles, frame, order, first, count, packed):
 
 @entry
 def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, packed):
-    """Fill in `terms` of all nodes, children first, and the corners of all leaves, `packed`."""
-    # `sums`, zeros at first, get the sums of each node. `parts` and `away` are scratch: the sums of
-    # a node's children, then of one face; and harmonics.
+    """Fill in `terms` of all nodes, children first, and the corners of all leaves, `packed`.
+
+    `order` are the ids of faces, leaf by leaf, and `codes` the children of each node: > 0 for a
+    node, < 0 for a leaf, 0 for none. `sums`, zeros at first, get the sums of each node. `parts` and
+    `away` are scratch: the sums of a node's children, then of one face; and harmonics.
+    """
     for node in range(len(sums.shapes) - 1, -1, -1):
         total, poles = sums.shapes[node], sums.poles[node]
         total[BEGIN] = len(order)  # no child begins later
@@ -261,7 +275,10 @@ def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, packed)
 
 @inlined
 def _write(terms, at, shape, poles):
-    """Write a child's centre, squared radius and multipoles to its lane of rows from `at` on."""
+    """Write the terms of a child to its lane of rows from terms[at] on.
+
+    They are the centre, the squared radius, and the multipoles; `shape` and `poles` are its sums.
+    """
     for axis in range(3):
         terms[at + (CENTRE + axis) * LANES] = shape[MIDDLE + axis]
     r = MARGIN * shape[REACH]

@@ -85,9 +85,11 @@ class Extents(NamedTuple):
 
 
 def extent_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return up to MAX_BOXES world boxes (k, 6) whose convex hull contains all valid primitives."""
-    # `bounds` (2, 3) are the corners of the whole tree. The vertices of a polytope are boxes with
-    # equal corners.
+    """Return up to MAX_BOXES world boxes (k, 6) whose convex hull contains all valid primitives.
+
+    `bounds` (2, 3) are the corners of the whole tree. An empty tree has no boxes; the vertices of a
+    polytope are boxes with equal corners.
+    """
     if len(arrays.nodes.data) == 0:
         return np.empty((0, 6))
     if not isinstance(arrays.primitives, Triangles):
@@ -101,7 +103,10 @@ def extent_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.flo
 
 
 def _tighter(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the extent, a or b (k, 6), whose bounds under TURNS have the lower sum of volumes."""
+    """Return the one of a tree's two extents (k, 6) that bounds it closer when it is rotated.
+
+    Closer is the one with the lower sum of volumes of bounds under the rotations TURNS.
+    """
     extents = gathered([a, b])
     tree_of = np.repeat(np.arange(2, dtype=np.int32), len(TURNS))
     boxes = instance_bounds(extents, tree_of, np.concatenate([TURNS, TURNS]))
@@ -191,7 +196,11 @@ def _span(boxes, begin, end, a, b, c):
 
 @entry
 def _bound(extents, tree_of, matrices, begin, end, found):
-    """Write boxes of instances begin..end to `found`, by their maps, 12 of `matrices` each."""
+    """Write the boxes of the instances begin..end to `found` (n, 6).
+
+    Instance i is the tree tree_of[i] under the map of the 12 numbers from matrices[12 i] on.
+    `extents` are `Extents` of the trees.
+    """
     for i in range(begin, end):
         tree = np.int64(tree_of[i])
         first, last = extents.offsets[tree], extents.offsets[tree + 1]
@@ -213,9 +222,11 @@ def _bound(extents, tree_of, matrices, begin, end, found):
 def instance_bounds(
     extents: Extents, tree_of: NDArray[np.int32], matrices: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return boxes (n, 6) around instances of the trees `tree_of`, moved by maps (n, 3, 4)."""
-    # Every vertex, moved and correctly rounded, is inside. Boxes of empty trees go from +inf to
-    # -inf.
+    """Return boxes (n, 6) of instances: every vertex, moved and correctly rounded, is inside.
+
+    `tree_of` has the tree of each instance, and `matrices` (n, 3, 4) its finite affine map. Boxes
+    of empty trees have lower corners +inf and upper corners -inf.
+    """
     found = np.empty((len(matrices), 6))
     which, maps = kernel_input(np.asarray(tree_of, np.int32)), kernel_input(matrices)
     share(len(found), CHUNK, lambda begin, end: _bound(extents, which, maps, begin, end, found), 1)
@@ -223,9 +234,11 @@ def instance_bounds(
 
 
 def skew_of(arrays: TreeArrays) -> tuple[float, float, float]:
-    """Return (K, F, largest radius) of a tree, by which bounds of its instances are padded."""
-    # K and F, derived above, are 0 but for oriented boxes; the radius is -1 unless shapes are
-    # round.
+    """Return (K, F, largest radius) of a tree, by which bounds of its instances are padded.
+
+    K and F, derived at the top of this file, bound how rounding moves instances of oriented boxes;
+    they are 0 for other trees. The radius is -1 unless the tree is over round shapes.
+    """
     if isinstance(arrays.primitives, Triangles):
         return 0.0, 0.0, -1.0
     used, shape = np.unique(arrays.nodes.ids), shape_of(arrays.primitives)
@@ -240,10 +253,12 @@ def box_instance_bounds(
     extents: Extents, tree_of: NDArray[np.int32], rows: NDArray[np.float64],
     skews: NDArray[np.float64],
 ) -> NDArray[np.float64]:  # fmt: skip
-    """Return boxes (n, 6) of instances of boxes and oriented boxes."""
-    # `rows` (n, 3, 4) are the correctly rounded inverses of the instances' maps, `tree_of` (n,)
-    # their trees, and `skews` (trees, 3) what `skew_of` returns. A box is all of space where the
-    # inverse of `rows` is too inaccurate.
+    """Return boxes (n, 6) of instances of boxes and oriented boxes.
+
+    `rows` (n, 3, 4) are the correctly rounded inverses of the instances' maps, `tree_of` (n,) their
+    trees, and `skews` (trees, 3) what `skew_of` returns for each tree. A box is all of space where
+    the inverse of `rows` is too inaccurate.
+    """
     back, status = inverses(rows)
     found = instance_bounds(extents, tree_of, back)
     row_sum, far, _ = skews[tree_of].T

@@ -36,10 +36,13 @@ DESCENTS = 2
 
 @kernel
 def _test(task, code):
-    """Test a pair of faces: store it as the contact if they touch, else as a candidate."""
-    # Pairs farther apart than BEST, with a vertex that is not finite, or that do not touch after a
-    # contact, are dropped. After a contact callers test only pairs of lower codes: a new contact
-    # replaces it.
+    """Test a pair of faces: store it as the contact if they touch, else as a candidate.
+
+    `code` is the first face's id times 2**32, plus the second's. A pair farther apart than BEST,
+    the upper bound of the distance, is dropped, as is one with a vertex that is not finite. After a
+    contact, pairs that do not touch are dropped, too, and callers test only pairs of lower codes,
+    so that a new contact replaces the former.
+    """
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     state, reals = search.state, search.reals
@@ -72,7 +75,10 @@ def _test(task, code):
 
 @inlined
 def _set_direction(task, direction):
-    """Set the direction, from the second side to the first, on which both are projected."""
+    """Set the direction on which both sides are projected, in float64 and in float32.
+
+    `direction` is a vector from the second side to the first, of any length.
+    """
     pair_frames.set_direction(task.side, task.side2, direction)
     pair_frames.set_floats(task.side, task.search.floats)
     pair_frames.set_floats(task.side2, task.search.floats2)
@@ -80,7 +86,10 @@ def _set_direction(task, direction):
 
 @inlined
 def _code_at(task, i):
-    """Return the code of the i-th collected pair, whose name has positions of faces, not ids."""
+    """Return the code of the i-th collected pair: the first id times 2**32, plus the second.
+
+    The pair's name has positions of faces, group * WIDTH + lane, in place of their ids.
+    """
     name = peek(task.search.names, i)
     first = np.int64(peek(task.tree.ids, id_at(name >> 32)))
     return first << 32 | peek(task.tree2.ids, id_at(name & memory.LOW_BITS))
@@ -88,8 +97,11 @@ def _code_at(task, i):
 
 @kernel
 def _test_collected(task):
-    """Test collected pairs of faces, nearest bounds first, while candidates have room."""
-    # The pairs are the first state[LEFT] items of search.keys and search.names, before and after.
+    """Test the collected pairs of faces, nearest bounds first, while there is room for candidates.
+
+    They are the first state[LEFT] items of search.keys and search.names; on return, the items of
+    the pairs that are left.
+    """
     # A pair that is surely apart becomes a candidate without a test, except the first one after
     # float32 lanes have lowered the bound (LOWERED): tests of further ones would lower the bound by
     # no more than the error of float32.
@@ -141,8 +153,10 @@ def _test_leaves(task, code, box, code2, box2):
 
 @kernel
 def _descend_from(task, name):
-    """Descend from a pair of the roots' children to the nearest pairs; test the leaves."""
-    # `name` is as in `near_pairs.open_pair`.
+    """Descend from a pair of the roots' children, always to the nearest pair; test the last leaves.
+
+    `name` is the lane of the second child in its root times WIDTH, plus the lane of the first.
+    """
     stay_outlined()
     tree, tree2, search = task.tree, task.tree2, task.search
     root = np.int64(0)
@@ -188,9 +202,11 @@ def _descend(task):
 
 @kernel
 def _begin(task, limit, hint):
-    """Begin a query: set the frame of the pair and the bound BEST; test a few pairs to lower it."""
-    # `limit` is the largest distance that counts. The pair of code `hint` is tested; if that is -1,
-    # descents from the roots choose pairs of leaves.
+    """Begin a query: set the frame of the pair and the bound BEST; test a few pairs to lower it.
+
+    `limit` is the largest distance that counts. The pair tested is the one with the code `hint`; if
+    that is -1, descents from the roots choose pairs of leaves.
+    """
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     state, reals = search.state, search.reals
@@ -222,9 +238,12 @@ def _begin(task, limit, hint):
 
 
 def _visit(search, task, top, pair):
-    """Drop or open a pair of subtrees, or test its two leaves; return the stack's new height."""
-    # The key has the bits of a float64: a lower bound of the squared distance or, after a contact,
-    # a number that orders pairs by the lowest id of the first side.
+    """Drop or open a pair of subtrees, or test its two leaves; return the stack's new height.
+
+    `pair` is the entry (key, code, box, code2, box2), already popped; `top` is the height then. The
+    key has the bits of a float64: a lower bound of the squared distance or, after a contact, a
+    number that orders pairs by the lowest id of the first side.
+    """
     (key, code, box, code2, box2), state = pair, search.state
     contact = peek(state, memory.CONTACT)
     if from_bits(key) > near_pairs.bound_of(task, memory.BOX_MARGIN):
@@ -268,9 +287,11 @@ def _continue(task, steps):
 
 @kernel
 def _finish(task, found, q):
-    """Write row q of the results if float64 can decide it; return whether it can."""
-    # Without a contact, it cannot if several candidates may be the closest, or if the bounds of the
-    # only one differ. Then the candidates' corners are written, for rational numbers to decide.
+    """Write row q of the results, `found`, if float64 can decide it; return whether it can.
+
+    Without a contact, it cannot if several candidates may be the closest, or if the bounds of the
+    only one differ. Then the candidates' corners are written, for rational numbers to decide.
+    """
     stay_outlined()
     search = task.search
     state, reals = search.state, search.reals

@@ -46,7 +46,11 @@ def _vertex_at(t, p):
 
 @inlined
 def _leads_away(u, g, square):
-    """Return whether an edge u clearly leads along g, and is not too long for double-doubles."""
+    """Return whether an edge u clearly leads along g, and is not too long for double-doubles.
+
+    The component of u along g must exceed NEAR |g|, and the squared cosine of their angle CLEAR;
+    u . u must be below FAR times `square`, which is g . g.
+    """
     c, size = dot(u, g), dot(u, u)
     return c > NEAR * square and c * c > CLEAR * (size * square) and size < FAR * square
 
@@ -60,8 +64,10 @@ def _askew(u, v):
 
 @kernel
 def nearest_at(a, b, v, w):
-    """Return whether a vertex v of triangle a and w of b are clearly their nearest points."""
-    # If so, `triangle_distance` returns their distance, and is sure of it. False if in doubt.
+    """Return whether v is a vertex of triangle a, w one of b, and they clearly are nearest points.
+
+    False if in doubt. If True, `triangle_distance` returns their distance, and is sure of it.
+    """
     # Edges p, q at v lead away from w, and edges r, s at w away from v, so that the distance grows
     # along all of them. A pair of features (vertices, edges, faces), one of which contains neither
     # v nor w, is farther apart than v and w, by at least 2**-31 of their distance. That no other
@@ -112,7 +118,10 @@ def points_at(reals, at):
 
 @inlined
 def _nearest_at_shared(reals, a, b):
-    """Return whether the stored VERTICES are clearly the nearest points of a and b."""
+    """Return whether the stored VERTICES are clearly the nearest points of faces a and b.
+
+    The distance of the faces is then the stored one, SHARED.
+    """
     v, w = points_at(reals, memory.VERTICES)
     d = peek(reals, memory.SHARED)
     # A distance of NaN, which differs from itself: no vertices are stored.
@@ -121,11 +130,12 @@ def _nearest_at_shared(reals, a, b):
 
 @inlined
 def measure(reals, a, b):
-    """Return (low, high, x, y) of triangles: bounds of their distance, and nearest points."""
-    # Bounds are equal where the distance is certain. `reals` keeps one pair of VERTICES that were
-    # the nearest points of two faces, and their distance SHARED (NaN for none): where they clearly
-    # are the nearest points of a and b, too, nothing is measured. The nearest of such pairs is
-    # kept.
+    """Return (low, high, x, y) of triangles a and b: bounds of their distance, and nearest points.
+
+    Bounds are equal where the distance is certain. `reals` keeps one pair of VERTICES that were the
+    nearest points of two faces, and their distance SHARED (NaN for none): where they clearly are
+    the nearest points of a and b, too, nothing is measured. The nearest of such pairs is kept.
+    """
     d = peek(reals, memory.SHARED)
     if _nearest_at_shared(reals, a, b):
         v, w = points_at(reals, memory.VERTICES)
@@ -140,9 +150,11 @@ def measure(reals, a, b):
 
 @inlined
 def add_candidate(search, code, low, high):
-    """Append a pair, by its code, and bounds of its distance to the candidates."""
-    # If the pair is yet to be measured, `high` is NaN, or UNTESTED if only float32 lanes have
-    # bounded it.
+    """Append a pair, by its code, to the candidates, for which there must be room.
+
+    `low` and `high` bound the pair's distance. If the pair is yet to be measured, `high` is NaN, or
+    UNTESTED if only float32 lanes have bounded it.
+    """
     count = peek(search.state, memory.COUNT)
     poke(search.codes, count, code)
     poke(search.lows, count, low)
@@ -152,9 +164,11 @@ def add_candidate(search, code, low, high):
 
 @inlined
 def lower_bound(reals, key):
-    """Return a lower bound of the distance of two faces in the world, given their key."""
-    # ROUNDED, a factor below 1, covers rounding, and FACE_MARGIN is the absolute error of float32
-    # lanes.
+    """Return a lower bound of the distance of two faces in the world.
+
+    `key` is a lower bound of their squared distance in the frame of the pair, by float32 lanes:
+    ROUNDED, a factor below 1, covers rounding, and FACE_MARGIN is the absolute error.
+    """
     distance = sqrt(key) * ROUNDED - peek(reals, memory.FACE_MARGIN)
     return distance / peek(reals, memory.SCALE) * ROUNDED
 
@@ -179,10 +193,11 @@ def _nearest_first(search, count):
 
 @kernel
 def measure_candidates(task):
-    """Measure all candidates; leave only those that may still be the closest pair."""
-    # A candidate whose bounds differ stays, unless the lower one exceeds BEST when its turn comes.
-    # Of those with equal bounds only the nearest stays; of several nearest, that with the lowest
-    # code.
+    """Measure all candidates; leave only those that may still be the closest pair.
+
+    A candidate whose bounds differ stays, unless the lower one exceeds BEST when its turn comes. Of
+    those with equal bounds only the nearest stays; of several nearest, that with the lowest code.
+    """
     # `left` counts the candidates with unequal bounds, which stay at the front; the best of the
     # others is appended at the end.
     stay_outlined()
@@ -232,7 +247,10 @@ def measure_candidates(task):
 
 @kernel
 def put_corners(task, count):
-    """Write six corners in the world of each of the first candidates to `search.corners`."""
+    """Write the corners of the first `count` candidates' faces, in the world, to `search.corners`.
+
+    Each candidate has six: those of the first face, then those of the second.
+    """
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     for c in range(count):
@@ -246,8 +264,10 @@ def put_corners(task, count):
 
 @kernel
 def _nearer(p, a, b, least, best):
-    """Return (distance, point) of p or `best`, whichever is nearer to both triangles."""
-    # A point's distance is the larger of its distances from a and from b: `least` for `best`.
+    """Return (distance, point) of that point, p or `best`, which is nearer to triangles a and b.
+
+    A point's distance is the larger of its distances from a and from b: `least` for `best`.
+    """
     stay_outlined()
     distance = max(nearest_on_triangle(p, *a)[0], nearest_on_triangle(p, *b)[0])
     return (distance, p) if distance < least else (least, best)
@@ -255,9 +275,11 @@ def _nearer(p, a, b, least, best):
 
 @kernel
 def common_point(a, b):
-    """Return a point that the triangles a and b, known to touch, have in common, rounded."""
-    # It is the first candidate that is as near to both (COMMON) as the rounding of its coordinates
-    # allows or, if there is none, the one that is computed nearest to both.
+    """Return a point that the triangles a and b have in common, rounded; they are known to touch.
+
+    It is the first candidate that is as near to both triangles (COMMON) as the rounding of its
+    coordinates allows or, if there is none, the one that is computed nearest to both.
+    """
     # Where triangles touch, a vertex or an edge of one meets the face of the other, or two edges
     # meet.
     stay_outlined()

@@ -85,7 +85,10 @@ def begin_with(pair_search: PairSearch, entries: NDArray[np.int64]) -> None:
 
 @inlined
 def _overlapping(low, high, rows, k):
-    """Return the lanes, as bits, whose boxes low..high meet the second side's box in column k."""
+    """Return the lanes, as bits, whose boxes low..high overlap or touch a box of the second side.
+
+    The corners of that box are in column k of the rows LOW and HIGH of `pair_frames`.
+    """
     first, last = pair_frames.lower(rows, k), pair_frames.upper(rows, k)
     below = (low[0] <= last[0]) & (low[1] <= last[1]) & (low[2] <= last[2])
     above = (high[0] >= first[0]) & (high[1] >= first[1]) & (high[2] >= first[2])
@@ -94,7 +97,11 @@ def _overlapping(low, high, rows, k):
 
 @kernel
 def _open(task, top, code, box, code2, box2):
-    """Push the overlapping pairs of children of two nodes, or of a node and a leaf."""
+    """Push the overlapping pairs of children of two nodes, or a node and a leaf; return the height.
+
+    `top` is the height of the stack. A side is given by its code, below 0 for a leaf, and the
+    position of its box, node * WIDTH + lane of its parent. A leaf counts as its own only child.
+    """
     stay_outlined()
     blocks, blocks2, rows = task.tree.blocks, task.tree2.blocks, task.search.rows
     # `bits2` are the lanes of the second side's children that are left; for a leaf, of its parent.
@@ -131,10 +138,12 @@ def _open(task, top, code, box, code2, box2):
 
 @inlined
 def _straddling(tree, group, rows, at, margin):
-    """Return the lanes, as bits, of triangles whose planes another triangle may meet."""
-    # A lane is left out if all corners of the other one, in column `at` of the rows V0, V1 and V2,
-    # are clearly on one side of the plane. `margin` bounds the errors of their differences from the
-    # group's.
+    """Return the lanes, as bits, of triangles in a group whose planes another triangle may meet.
+
+    A lane is left out if all corners of the other triangle are clearly on one side of the plane.
+    They are in column `at` of the rows V0, V1 and V2; `margin` bounds the errors of their
+    differences from the group's corners.
+    """
     # The distance of a corner w from a plane, N . (w - v0), has an error of sum(abs(N)), which is
     # below SIZE, times the error of w - v0: `margin`, and a few 2**-24 of the largest coordinate
     # for the float32 rounding of w, v0 and the sums. At a point of the triangle, the error of N
@@ -170,8 +179,10 @@ def _meets(task, i, j):
 
 @inlined
 def _test_leaves(search, task, code, code2):
-    """Add the intersecting pairs of faces of two leaves, by codes, to `search.pairs`."""
-    # There is room for all. Pairs of one tree are (lower id, higher id).
+    """Add the intersecting pairs of faces of two leaves, given by codes, to `search.pairs`.
+
+    There is room for all. Pairs of one tree are (lower id, higher id).
+    """
     tree, tree2, rows, side2 = task.tree, task.tree2, search.rows, task.side2
     first, many = leaf_rows(code)
     first2, many2 = leaf_rows(code2)
@@ -218,7 +229,11 @@ def _test_leaves(search, task, code, code2):
 
 
 def _visit(search, task, top, pair):
-    """Open a pair of subtrees, or test two leaves; return the stack's new height."""
+    """Open a pair of subtrees, or test two leaves; return the stack's new height.
+
+    `pair` is the entry (key, code, box, code2, box2), already popped, whose key is not used; `top`
+    is the height then.
+    """
     _, code, box, code2, box2 = pair
     if code >= 0 or code2 >= 0:
         return _open(task, top, code, box, code2, box2)
@@ -232,9 +247,13 @@ SEARCHES[Meeting] = _visit, lambda search: peek(search.state, MET) > search.room
 
 @inlined
 def _task_of(row, row2, motions, places, pair_search, room, shared):
-    """Return the `PairTask` of a search for pairs that meet, in the frame of the first tree."""
-    # `motions` is the table of `pair_frames.set_motions`, and `places` are the rows of both sides
-    # there. The search pauses once more than `room` pairs are found.
+    """Return the `PairTask` of a search for pairs that meet, in the frame of the first tree.
+
+    `row` and `row2` are the rows of both trees. `motions` is the table of maps of
+    `pair_frames.set_motions`, and `places` are the rows of both sides (their instances) in it. The
+    search pauses once more than `room` pairs are found. `shared` is TWO_MESHES, ONE_MESH or
+    ONE_TREE.
+    """
     # The table has one matrix at most: number 0.
     memory, matrix = as_pointers(pair_search), np.int64(0)
     search = Meeting(memory.state, memory.rows, memory.pairs, np.int64(room), np.int64(shared))
@@ -246,9 +265,11 @@ def _task_of(row, row2, motions, places, pair_search, room, shared):
 
 @entry
 def split(row, row2, motions, leaf, leaf2, shared, pair_search, wanted):
-    """Open pairs of subtrees until there are `wanted` pairs, or only pairs of leaves are left."""
-    # On entry the pairs are the first state[HEIGHT] numbers of the stack; on return those from
-    # state[FIRST] to state[HEIGHT]. Other arguments are as in `meet`.
+    """Open pairs of subtrees until there are `wanted` pairs, or only pairs of leaves are left.
+
+    On entry the pairs are the first state[HEIGHT] numbers of the stack; on return those from
+    state[FIRST] to state[HEIGHT]. Other arguments are as in `meet`.
+    """
     # The last `leaves` numbers of the stack are pairs of leaves that were moved there. No faces are
     # tested, so that no room for pairs of them is needed.
     zero = np.int64(0)

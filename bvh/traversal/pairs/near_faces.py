@@ -43,9 +43,12 @@ def _local_group(groups, group):
 
 @inlined
 def _ends(group, floats, side, sign):
-    """Return where triangles, (v0, e1, e2) of `_local_group`, end along the search's direction."""
-    # These are float64 lanes: least products with it for sign -1, greatest for sign 1, moved
-    # outward.
+    """Return where triangles end along the search's direction, as float64 lanes.
+
+    The end is the least product of a triangle's points with the direction for sign -1, the greatest
+    for sign 1, moved outward by the side's margin. `group` is (v0, e1, e2) by `_local_group`, and
+    `floats` are the side's numbers in float32.
+    """
     v0, e1, e2 = group
     sign32, zero = F(sign), splat(F(0.0), WIDTH)
     # How far the triangles extend from v0 in the direction times `sign`.
@@ -56,7 +59,10 @@ def _ends(group, floats, side, sign):
 
 @inlined
 def _in_frame(group, floats):
-    """Return the corners of a group's triangles (v0, e1, e2) in the frame of the pair."""
+    """Return the three corners of a group's triangles, in lanes, in the frame of the pair.
+
+    `group` is (v0, e1, e2) by `_local_group`; `floats` has the map of its side, in float32.
+    """
     v0, e1, e2 = group
     a, u, v = placed(floats, v0), turned(floats, e1), turned(floats, e2)
     return a, (a[0] + u[0], a[1] + u[1], a[2] + u[2]), (a[0] + v[0], a[1] + v[1], a[2] + v[2])
@@ -64,9 +70,11 @@ def _in_frame(group, floats):
 
 @inlined
 def _squared_gaps(g, reach, inverse, p, q, r):
-    """Return squared gaps along g between triangles and a box, 0 where they overlap."""
-    # p, q, r are the triangles' corners less the box's centre, `reach` is the largest product of g
-    # with a vector from that centre to a point of the box, and `inverse` is 1 / g . g.
+    """Return squared gaps along g between triangles and a box, 0 where they overlap.
+
+    p, q, r are the triangles' corners less the box's centre, `reach` is the largest product of g
+    with a vector from that centre to a point of the box, and `inverse` is 1 / g . g.
+    """
     x, y, z = dot(p, g), dot(q, g), dot(r, g)
     gap = greater(lesser(x, lesser(y, z)), -greater(x, greater(y, z))) - reach
     return square_above(gap, inverse)
@@ -74,9 +82,11 @@ def _squared_gaps(g, reach, inverse, p, q, r):
 
 @inlined
 def _keys_of_box(corners, n, inverse, box):
-    """Return lower bounds of the squared distances of triangles, in lanes, from a box."""
-    # They are along the box's half axes and the triangles' normals `n`, not of length 1; `inverse`
-    # is 1 / n . n. `box` is (box, reaches, inverses) by `near_pairs.in_frame`.
+    """Return lower bounds of the squared distances of triangles, in lanes, from a box.
+
+    They are along the box's half axes and the triangles' normals `n`, not of length 1; `inverse` is
+    1 / n . n. `box` is (box, reaches, inverses) by `near_pairs.in_frame`.
+    """
     (c, h0, h1, h2), reaches, inverses = box
     p, q, r = minus(corners[0], c), minus(corners[1], c), minus(corners[2], c)
     keys = _squared_gaps(h0, reaches[0], inverses[0], p, q, r)
@@ -90,7 +100,10 @@ def _keys_of_box(corners, n, inverse, box):
 
 @inlined
 def _gap(g, a, b):
-    """Return |g| times the gap from b to a along g, in lanes; negative or 0 where there is none."""
+    """Return |g| times the gap between triangles a and b along g, in lanes.
+
+    It is positive if all of a comes after all of b in direction g, else negative or 0.
+    """
     near = lesser(dot(g, a[0]), lesser(dot(g, a[1]), dot(g, a[2])))
     return near - greater(dot(g, b[0]), greater(dot(g, b[1]), dot(g, b[2])))
 
@@ -189,8 +202,11 @@ def _put_corners(rows, row, corners):
 
 @inlined
 def _lower_best(task, squares, mask):
-    """Lower BEST, and set LOWERED, if two points of faces, in the lanes of a mask, are nearer."""
-    # `squares` are squared distances of points in the frame of the pair.
+    """Lower BEST, the upper bound of the distance, if two points of faces are nearer.
+
+    `squares` are squared distances of points in the frame of the pair; only the lanes of `mask`
+    count. LOWERED is set if BEST becomes less.
+    """
     state, reals = task.search.state, task.search.reals
     least = sqrt(np.float64(near_pairs.least_of(squares, mask)))
     # The margin and the factor cover the errors of float32; the quotient is in the world.
@@ -203,10 +219,13 @@ def _lower_best(task, squares, mask):
 
 @kernel
 def collect_faces(task, code, box, code2, box2):
-    """Collect the pairs of faces of two leaves that may be near enough; return how many."""
-    # A pair gets a key in search.keys, and a name in search.names: the position group * WIDTH +
-    # lane of the first face, times 2**32, plus the position of the second. After a contact, first
-    # faces with ids above the contact's are left out, for their pairs come after it.
+    """Collect the pairs of faces of two leaves that may be near enough; return how many.
+
+    Leaves are given by codes and positions of boxes. A pair gets a key in search.keys, which is a
+    lower bound of its squared distance, and a name in search.names: the position group * WIDTH +
+    lane of the first face, times 2**32, plus the position of the second. After a contact, first
+    faces with ids above the contact's are left out, for their pairs come after it.
+    """
     stay_outlined()
     search, tree, tree2 = task.search, task.tree, task.tree2
     rows, ends, count = search.rows, search.ends, np.int64(0)

@@ -44,8 +44,11 @@ def reach_of(reals):
 
 @inlined
 def bound_of(task, margin):
-    """Return the largest key of pairs that may still be near enough."""
-    # `margin` is the index of the error of keys: BOX_MARGIN for boxes, FACE_MARGIN for faces.
+    """Return the largest key of pairs that may still be near enough.
+
+    It is a squared distance in the frame of the pair. `margin` is the index, in the numbers of the
+    search, of the error of keys: BOX_MARGIN for boxes, FACE_MARGIN for faces.
+    """
     reach = reach_of(task.search.reals) + simd.peek(task.search.reals, margin)
     return reach * reach * SLACK
 
@@ -56,8 +59,10 @@ far = inlined(lambda keys, bound: keys > F(bound))
 
 @inlined
 def square_above(gap, inverse):
-    """Return squares of gaps along a vector, in lanes; 0 for negative gaps."""
-    # `gap` has the gaps times the length of the vector, and `inverse` is 1 over its squared length.
+    """Return the squares of gaps along a vector, in lanes; 0 for negative gaps.
+
+    `gap` has the gaps times the length of the vector, and `inverse` is 1 over its squared length.
+    """
     gap = simd.greater(gap, simd.splat(F(0.0), WIDTH))
     return gap * gap * inverse
 
@@ -68,7 +73,11 @@ _signed_square = inlined(lambda gap, inverse: gap * abs(gap) * inverse)
 
 @inlined
 def quotient(gap, square):
-    """Return `square_above` of a vector of squared length `square`; 0 for tiny squares, too."""
+    """Return the squares of gaps along a vector, gap**2 / square, in lanes.
+
+    `gap` has the gaps times the length of the vector, `square` is its squared length. The result is
+    0 for negative gaps, and for tiny squares.
+    """
     gap = simd.greater(gap, simd.splat(F(0.0), WIDTH))
     return simd.select(square > F(1e-30), gap * gap / square, F(0.0))
 
@@ -100,9 +109,12 @@ doubles = inlined(lambda lanes, x: simd.convert(lanes, 0.0) + x)
 
 @inlined
 def _ends(box, floats, side, sign):
-    """Return where boxes, by centre and half axes, end along the search's direction, in lanes."""
-    # These are float64 lanes: least products with it for sign -1, greatest for sign 1, moved
-    # outward.
+    """Return where boxes end along the search's direction, as float64 lanes.
+
+    The end is the least product of a box's points with the direction for sign -1, the greatest for
+    sign 1, moved outward by the side's margin. `box` is (centre, h0, h1, h2), with half axes, in
+    the tree's frame; `floats` has the direction there, in float32.
+    """
     c, h0, h1, h2 = box
     wide = abs(towards(floats, h0)) + abs(towards(floats, h1)) + abs(towards(floats, h2))
     margin = simd.peek(side, ALONG_SHIFT) + sign * simd.peek(side, ALONG_MARGIN)
@@ -115,10 +127,12 @@ least_of = inlined(lambda lanes, mask: simd.lowest(simd.select(mask, lanes, INF)
 
 @inlined
 def in_frame(box, floats):
-    """Return (box, reaches, inverses) of a box, or boxes in lanes, in the frame of the pair."""
-    # A box is (centre, h0, h1, h2), whose half axes need not be orthogonal after the map.
-    # reaches[i] is the largest product of hi with a vector from the centre to a point of the box;
-    # inverses[i] is 1 / hi . hi.
+    """Return (box, reaches, inverses) of a box, or boxes in lanes, moved to the frame of the pair.
+
+    A box is (centre, h0, h1, h2), whose half axes need not be orthogonal after the map, which is in
+    `floats`. reaches[i] is the largest product of hi with a vector from the centre to a point of
+    the box, |hi . h0| + |hi . h1| + |hi . h2|, and inverses[i] is 1 / hi . hi.
+    """
     c, h0, h1, h2 = box
     c, h0, h1, h2 = placed(floats, c), turned(floats, h0), turned(floats, h1), turned(floats, h2)
     q0, q1, q2 = dot(h0, h0), dot(h1, h1), dot(h2, h2)
@@ -129,9 +143,12 @@ def in_frame(box, floats):
 
 @inlined
 def _box_keys(box, reaches, inverses, rows, k, bound, lanes):
-    """Return keys of the distances of boxes, in lanes, from the box in column k of the rows."""
-    # The rows have what `in_frame` returns. If the keys along the line between the centres exceed
-    # `bound` in all `lanes` (bits), these are returned; else the largest keys of seven directions.
+    """Return keys of the distances of boxes, in lanes, from the box in column k of the rows.
+
+    Boxes are given as `in_frame` returns them; the rows have the centre, half axes, reaches and
+    inverses. If the keys along the line between the centres exceed `bound` in all `lanes` (bits),
+    these are returned; else the largest keys of seven directions.
+    """
     # The gap along any direction is a lower bound of the distance. The directions are those between
     # the centres and along the half axes of both boxes. With `in_frame`, all is in float32: no
     # coordinate of a centre is above 2, none of a half axis above 3, so that the lengths of the
@@ -167,7 +184,10 @@ def _box_keys(box, reaches, inverses, rows, k, bound, lanes):
 
 @inlined
 def collect(task, keys, lanes, name, step, count):
-    """Append pairs, lanes (bits) of `keys`, named name + step * lane; return the new count."""
+    """Append the pairs of `lanes` (bits) to the `count` collected pairs; return the new count.
+
+    A pair has a key, a lane of `keys`, and a name: name + step * k for lane k.
+    """
     search = task.search
     if lanes != 0:
         simd.store(search.spare, 0, keys)
@@ -188,10 +208,13 @@ def _lane_mask(used, child, node):
 
 @kernel
 def open_pair(task, code, box, code2, box2):
-    """Collect the near pairs of children of two nodes, or a node and a leaf; return how many."""
-    # A leaf counts as the only child of its parent. A name is the lane of the second child times
-    # WIDTH, plus the lane of the first. After a contact, keys order pairs by the lowest ids of
-    # first faces.
+    """Collect the near pairs of children of two nodes, or a node and a leaf; return how many.
+
+    A side is given by its code and the position of its box; a leaf counts as the only child of its
+    parent. Pairs get keys and names in `search.keys` and `search.names`. A name is the lane of the
+    second child times WIDTH, plus the lane of the first. After a contact, keys order pairs by the
+    lowest ids of first faces.
+    """
     stay_outlined()
     search = task.search
     rows, ends, count = search.rows, search.ends, np.int64(0)
@@ -244,8 +267,11 @@ def open_pair(task, code, box, code2, box2):
 
 @inlined
 def sort_collected(search, count):
-    """Sort the first `count` collected pairs by descending keys, the nearest last."""
-    # It is pushed last, and so visited first. Of more than SORTED pairs, only the nearest is moved.
+    """Sort the first `count` pairs in search.keys and search.names by descending keys.
+
+    The nearest is then last, to be pushed last and visited first. Of more than SORTED pairs, only
+    the nearest is moved to the end.
+    """
     keys, names = search.keys, search.names
     if count > SORTED:
         best = np.int64(0)
@@ -270,7 +296,11 @@ def sort_collected(search, count):
 
 @inlined
 def push_collected(task, top, code, box, code2, box2, count):
-    """Push `count` collected pairs of children of two subtrees; return the new height."""
+    """Push `count` collected pairs of children of two subtrees; return the stack's new height.
+
+    `top` is the height before. The subtrees are given by codes and positions of boxes. A pair's
+    name is the lane of its second child times WIDTH, plus the lane of its first.
+    """
     search = task.search
     for i in range(count):
         name, key = simd.peek(search.names, i), bits(simd.peek(search.keys, i))

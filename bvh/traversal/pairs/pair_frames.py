@@ -100,10 +100,13 @@ def _store_map(side, at, numbers, first, given):
 
 @inlined
 def set_motions(side, side2, table, leaf, leaf2, q):
-    """Store the maps that move both sides' vertices: an instance's, then a matrix."""
-    # The table has four addresses, 0 for the identity: of maps (n, 3, 4) and their inverses, for
-    # the first side; of maps, and of matrices (n, 4, 4), for the second. `leaf` and `leaf2` are the
-    # numbers of the maps, q that of the matrix.
+    """Store in `side` and `side2` the maps that move their vertices: an instance's, then a matrix.
+
+    The table has four addresses: of maps (n, 3, 4) and their inverses, for the first side; of maps,
+    and of matrices (n, 4, 4), for the second. An address of 0 stands for the identity. `leaf` and
+    `leaf2` are the numbers of the sides' maps, q that of the second side's matrix; the first side
+    has no matrix.
+    """
     mapped, mapped2, moved = peek(table, 0) != 0, peek(table, 2) != 0, peek(table, 3) != 0
     matrices = doubles_at(table, 3)
     _store_map(side, MAP, doubles_at(table, 0), 12 * leaf, mapped)
@@ -175,12 +178,14 @@ def _radius(tree, side):
 
 @inlined
 def _set_side(tree, side, c, k, by_inverse, size, rounded):
-    """Set L, T and the margins of a side, for the map x' = L x + T to the frame of the pair."""
-    # x' is the point x of the side's tree in the world, moved by the map INVERSE if `by_inverse`,
-    # less c, times 2**k; its error is below the margin. In the frame of the first tree, the margin
-    # also covers the rounding of that tree's vertices, whose coordinates are bounded by `size` (x,
-    # y, z) in the world, and by `rounded` in their own frame, where they are float32. In the common
-    # frame both are 0.
+    """Set L, T and the margins of a side, for the map x' = L x + T to the frame of the pair.
+
+    x is a point in the frame of the side's tree. x' is this point in the world, moved by the map
+    INVERSE if `by_inverse`, less c, times 2**k; its error is below the margin. In the frame of the
+    first tree, the margin also covers the rounding of that tree's vertices, whose coordinates are
+    bounded by `size` (x, y, z) in the world, and by `rounded` in their own frame, where they are
+    float32. In the common frame `size` and `rounded` are 0.
+    """
     s, bound = power_of_two(k), frames.bound(tree.frame)
     at, (x, y, z) = _middle(tree, side), _sizes_after(side, MATRIX, _extent(tree, side))
     size = x + size[0], y + size[1], z + size[2]
@@ -210,9 +215,10 @@ def _set_side(tree, side, c, k, by_inverse, size, rounded):
 
 @kernel
 def set_first_frame(tree, tree2, side, side2, table, leaf):
-    """Set the map of the second side to the local frame of the first tree."""
-    # `table` is that of `set_motions`, which has set both sides, and `leaf` the first side's row
-    # there.
+    """Set the map L x + T of the second side to the local frame of the first tree.
+
+    `set_motions` has set both sides; `table` is its table, and `leaf` the first side's row there.
+    """
     stay_outlined()
     for i in range(2):
         # Identities, which scenes often have, need no exact arithmetic.
@@ -231,9 +237,11 @@ def set_first_frame(tree, tree2, side, side2, table, leaf):
 
 @kernel
 def set_common_frame(tree, tree2, side, side2):
-    """Set the maps of both sides to a common frame, where coordinates are about 1 at most."""
-    # Returns (scale, extent): a unit of the world is `scale` units of the frame; `extent` bounds
-    # all coordinates.
+    """Set the maps L x + T of both sides to a common frame, where coordinates are about 1 at most.
+
+    `set_motions` has set both sides. Returns (scale, extent): a unit of the world is `scale` units
+    of the frame, where `extent` bounds all coordinates.
+    """
     # `reach` is LESS times the sum of the centres' distance and the radii, which might overflow.
     stay_outlined()
     c, c2, none = _middle(tree, side), _middle(tree2, side2), (0.0, 0.0, 0.0)
@@ -247,9 +255,12 @@ def set_common_frame(tree, tree2, side, side2):
 
 @kernel
 def set_direction(side, side2, g):
-    """Set the direction, g from the second side to the first, on which both are projected."""
-    # It gets a length of about 1; it is 0, which bounds nothing, if g is too short or too long.
-    # Each side gets it in its tree's frame (ALONG), its product with T, and the error of products.
+    """Set the direction on which both sides are projected: that of g, at a length of about 1.
+
+    g leads from the second side to the first, in the frame of the pair. The direction is 0, which
+    bounds nothing, if g is too short or too long. Each side gets the direction in its tree's frame
+    (ALONG), the product of T with it, and the error of products.
+    """
     stay_outlined()
     length = simd.sqrt(dot(g, g))
     f = SHORTER / length if 1e-100 < length < 1e100 else 0.0
@@ -316,7 +327,10 @@ def _put(rows, at, lanes):
 
 @inlined
 def _put_ends(rows, at, row, low, high, margin):
-    """Store the ends low..high of boxes, float64 lanes moved outward, along axis `row`."""
+    """Store the intervals low..high of boxes along axis `row`, in rows LOW and HIGH from `at` on.
+
+    Ends, float64 lanes, are moved outward by the margin, and by what rounding to float32 may lose.
+    """
     low, high = low - margin, high + margin
     low, high = low - abs(low) * 2.0**-22, high + abs(high) * 2.0**-22
     # NaN fails comparisons, and becomes -LARGEST_FLOAT in `low`, LARGEST_FLOAT in `high`.
@@ -328,7 +342,10 @@ def _put_ends(rows, at, row, low, high, margin):
 
 @inlined
 def transform_children(blocks, node, side, rows):
-    """Write boxes of a node's children to LOW and HIGH; return the mask of children."""
+    """Write boxes of a node's children to the rows LOW and HIGH, in the frame of the pair.
+
+    Returns the mask of the lanes that have a child.
+    """
     first, last = child_boxes(blocks, node_at(node))
     low, high = _doubles(first), _doubles(last)
     centre = (low[0] + high[0]) * 0.5, (low[1] + high[1]) * 0.5, (low[2] + high[2]) * 0.5
@@ -343,7 +360,10 @@ def transform_children(blocks, node, side, rows):
 
 @inlined
 def transform_group(groups, group, side, rows, at):
-    """Write boxes, corners and the largest coordinate of a group to rows from `at` on."""
+    """Write boxes, corners and the largest coordinate of a group's triangles to rows from `at` on.
+
+    All are in the frame of the pair; the rows are LOW, HIGH, V0, V1, V2 and LARGEST.
+    """
     start = group_at(group)
     e1, e2 = group_edges(groups, start)
     v0, e1, e2 = _doubles(group_origin(groups, start)), _doubles(e1), _doubles(e2)

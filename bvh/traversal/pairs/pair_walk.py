@@ -47,8 +47,12 @@ class PairTask(NamedTuple):
 
 @inlined
 def task_of(row, row2, sides, stack, search):
-    """Return the `PairTask` of a search through two trees over triangles, by their rows."""
-    # `sides` are the maps of both, and `stack` is the memory for subtrees to be visited.
+    """Return the `PairTask` of a search through two trees over triangles.
+
+    `row` and `row2` are the trees' rows, each a `TriangleRow`; `sides` are the maps of both, each
+    SIDE_SIZE numbers (see `pair_frames`), and `stack` is the memory for subtrees to be visited. The
+    class of `search`, which defines the functions of the search, is in SEARCHES.
+    """
     words, words2 = tree_rows.row_at(row.address), tree_rows.row_at(row2.address)
     return PairTask(
         as_pointers(row), as_pointers(row2), sides, shifted(sides, SIDE_SIZE),
@@ -72,7 +76,11 @@ def push_roots(stack):
 
 @inlined
 def child_of(blocks, code, box, lane):
-    """Return (code, position of the box) of a node's child in a lane; a leaf is its own child."""
+    """Return (code, position of the box) of the child in a lane of a node of a tree.
+
+    `blocks` are the tree's nodes, `code` the node's code, and `box` the position of its box. A leaf
+    counts as its own child: its own `code`, which is negative, and `box` are returned.
+    """
     if code < 0:
         return code, box
     return child_code(blocks, node_at(code) + lane), code * WIDTH + lane
@@ -84,7 +92,11 @@ SEARCHES: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
 @by_type(inline=True)
 def visit(search, task, top, pair):
-    """Visit a pair of subtrees, an entry already popped; return the stack's new height."""
+    """Open a pair of subtrees, or test the faces of two leaves; return the stack's new height.
+
+    The class of `search` chooses the function, at compile time. `pair` is the entry (key, code,
+    box, code2, box2), already popped from the stack, whose height then is `top`.
+    """
     return SEARCHES[search.instance_class][0]
 
 
@@ -96,8 +108,11 @@ def pauses(search):
 
 @inlined
 def walk(task, top, steps):
-    """Visit up to `steps` pairs from the top of the stack; return (stack's height, steps left)."""
-    # The height is in numbers, ENTRY for each pair. The walk ends early if the search pauses.
+    """Visit up to `steps` pairs from the top of the stack; return (stack's height, steps left).
+
+    `task` is a `PairTask`, and `top` the stack's height in numbers, ENTRY for each pair. The walk
+    ends early if the stack is empty or the search pauses.
+    """
     while top > 0 and steps > 0 and not pauses(task.search):
         top -= ENTRY
         steps -= 1

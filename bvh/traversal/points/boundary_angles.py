@@ -94,9 +94,12 @@ def chosen(mask, a, b):
 
 @inlined
 def _permuted(v, first, second, sign):
-    """Return vectors whose axis next to the ray becomes x, negated where `sign` is -1."""
-    # The masks `first` and `second` are the lanes of rays next to axes 0 and 1; `sign` is -1 for
-    # rays down.
+    """Return the vectors v, in lanes, with coordinates permuted, and negated for rays down.
+
+    Each lane has a ray next to an axis, which becomes the positive x axis. The masks `first` and
+    `second` are the lanes of rays next to axes 0 and 1, and `sign` is 1.0 for rays up, -1.0 for
+    rays down.
+    """
     x, y, z = v
     return (
         simd.select(first, x, simd.select(second, y, z)) * sign,
@@ -107,11 +110,13 @@ def _permuted(v, first, second, sign):
 
 @inlined
 def _projected(v, q):
-    """Return (x, y, h, across, bound, doubt) of the vertex v as seen from q, in lanes."""
-    # (x + i y) / h, of double-doubles, is the stereographic projection of the direction v - q from
-    # that of the ray. `across` is abs(x) + abs(y), and `bound` about the distance r. Where z, the
-    # coordinate along the ray, is above 0, these four are times r + z. `doubt`: x and y may be too
-    # inaccurate.
+    """Return (x, y, h, across, bound, doubt) of the vertex v as seen from q, in lanes.
+
+    (x + i y) / h, of double-doubles, is the stereographic projection of the direction v - q from
+    that of the ray. `across` is abs(x) + abs(y), and `bound` about the distance r. Where z, the
+    coordinate along the ray, is above 0, x, y, `across` and `bound` are times r + z. `doubt` is the
+    mask of lanes in which x and y may be too inaccurate.
+    """
     none = simd.splat(0.0, WIDTH)
     a = two_sum(v[0], -q[0]), two_sum(v[1], -q[1]), two_sum(v[2], -q[2])
     x, y, z = rotated(a, ROWS[0]), rotated(a, ROWS[1]), rotated(a, ROWS[2])
@@ -138,8 +143,11 @@ def unit_scale(re, im):
 
 @inlined
 def _turned(turns, re, im, sides):
-    """Return (turns, re, im), where numbers with re < 0 are negated, by half a turn."""
-    # `turns` then grows by the sign of `sides`, which is the exact one of im.
+    """Return (turns, re, im), where numbers re + i im with re < 0 are negated, by half a turn.
+
+    In lanes with re < 0, `turns` grows by 1 if `sides`, which has the exact sign of im, is above 0,
+    else by -1.
+    """
     none, one = simd.splat(0.0, WIDTH), simd.splat(1.0, WIDTH)
     back = re[0] < none
     step = simd.select(sides > none, one, -one)
@@ -191,9 +199,11 @@ def _arguments(loops, s, points, directions, which, used, q, first, second, way)
 
 @kernel
 def _with_exact_factors(loops, i, points, directions, which, left, x, y, memory):
-    """Return factors x + i y, by `exact_factor` in the lanes `left` (bits)."""
-    # They are those of the edge to vertex i. Lane k is of point which + k. `memory` is scratch for
-    # four vectors.
+    """Return the factors x + i y of the edge to vertex i, by `exact_factor` in the lanes `left`.
+
+    In other lanes, x and y stay as they are. `left` has bits; lane k is of point which + k, whose
+    ray has a row of `directions`. `memory` is scratch for four vectors.
+    """
     stay_outlined()
     for k, part in enumerate((x[0], x[1], y[0], y[1])):
         simd.store(memory, k * WIDTH, part)
@@ -241,9 +251,12 @@ def angles(x, y):
 
 @entry
 def add_boundary(loops, points, directions, begin, end, found):
-    """Turn signed crossings of rays, in `found`, into winding numbers, for points begin..end-1."""
-    # The rays' `directions` (n, 3) are those of WAYS, next to the axes. `loops` is the boundary
-    # (see `tree.boundary`). Results are NaN for points that are not finite.
+    """Turn signed crossings of rays, in `found`, into winding numbers, for points begin..end-1.
+
+    The rays' `directions` (n, 3) are those of WAYS, next to the axes. `loops` is the boundary: its
+    vertices in loops, each of which repeats its first one at the end; begins[i] is 1 for the first
+    vertex of a loop, where no edge ends. Results are NaN for points that are not finite.
+    """
     # m is the boundary's centre, and s a power of two that scales its half size to at most 1;
     # low..high is the box of the whole surface. `used` has the bits of lanes whose points need sums
     # of angles.

@@ -51,14 +51,17 @@ SPACES: dict[type, tuple[Callable[..., object], Callable[..., object]]] = {}
 
 @by_type(inline=True)
 def space_of(target, x, reach):
-    """Return the space for `walk_float32`, seen from a point x of the tree's frame."""
-    # `reach` is its largest absolute coordinate.
+    """Return the space for `walk_float32`: a tree or scene, seen from the point x.
+
+    x is in the frame of the target's tree; `reach` is its largest absolute coordinate. The class of
+    the target chooses the function, at compile time.
+    """
     return SPACES[target.instance_class][0]
 
 
 @by_type(inline=True)
 def double_space_of(target, x, reach):
-    """Return the space for `walk_float64`, as `space_of`."""
+    """Return the space for `walk_float64`; x and `reach` are as for `space_of`."""
     return SPACES[target.instance_class][1]
 
 
@@ -69,7 +72,10 @@ def _tree_pointers(arrays):
 
 
 def _tree_space(target, x, reach):
-    """Return the `TreeSpace` of a `TreeTarget`, seen from x."""
+    """Return the `TreeSpace` of a `TreeTarget`, for the point x in its frame.
+
+    `reach` is the largest absolute coordinate of x.
+    """
     tree = target.tree
     # The error of distances to triangles, in doubles: float32 would lose small terms of the sum.
     error = np.float32((LEAF_ERROR * (reach + frames.bound(tree.frame))) * UP + 1e-30)
@@ -80,7 +86,7 @@ def _tree_space(target, x, reach):
 
 
 def _tree_double_space(target, x, reach):
-    """Return the `DoubleSpace` of a `TreeTarget`, seen from x."""
+    """Return the `DoubleSpace` of a `TreeTarget`; x and `reach` are as in `_tree_space`."""
     tree, scale = target.tree, frames.scale(target.tree.frame)
     return DoubleSpace(tree, np.int64(0), scale, x, EVEN, 2.0**-49 * reach, target.mask)
 
@@ -90,7 +96,12 @@ SPACES[TreeTarget] = _tree_space, _tree_double_space
 
 @kernel
 def _closest(target, scratch, p, x, reach, limit):
-    """Return `nearest_to` of p, which is x in the tree's frame; its `reach` is at most FAR."""
+    """Return (distance, name, u, v) of the triangle closest to p, its name NO_TRIANGLE for none.
+
+    Only triangles within `limit` count; u and v are the weights of the second and third corner. x
+    is p in the frame of the target's tree, and `reach` its largest absolute coordinate, at most
+    FAR, so that float32 is accurate enough.
+    """
     goal = Candidates(np.int64(0), (limit, np.int64(NO_TRIANGLE), NAN, NAN))
     space = space_of(target, x, reach)
     near, limits, goal = point_walks.walk_float32(space, goal, limit, scratch, p, np.int64(0))
@@ -100,7 +111,10 @@ def _closest(target, scratch, p, x, reach, limit):
 
 @kernel
 def _nearest_in_doubles(target, scratch, p, x, reach, rows):
-    """Replace `rows`, which `_clear` has set, by the triangles nearest to p, in float64."""
+    """Replace `rows`, which `_clear` has set, by the triangles nearest to p, in float64.
+
+    x is p in the frame of the target's tree, and `reach` its largest absolute coordinate.
+    """
     stay_outlined()
     limit = peek(rows.distance, rows.k - 1)
     point_walks.walk_float64(
@@ -118,9 +132,11 @@ def _clear(rows, limit):
 
 @inlined
 def nearest_to(target, scratch, p, limit):
-    """Return (distance, name, u, v) of the triangle closest to p, at most `limit` from it."""
-    # u and v are the weights of the second and third corner. If there is no triangle, or p is not
-    # finite, the name is NO_TRIANGLE, u and v are NaN, and the distance is meaningless.
+    """Return (distance, name, u, v) of the triangle closest to p, at most `limit` from it.
+
+    u and v are the weights of the second and third corner. If there is no triangle, or p is not
+    finite, the name is NO_TRIANGLE, u and v are NaN, and the distance is meaningless.
+    """
     d, name, u, v = INF, np.int64(NO_TRIANGLE), NAN, NAN
     if finite(p) and limit >= 0.0:
         x, reach = point_bounds.local_point(target.tree.frame, p)
@@ -172,7 +188,10 @@ def point_on(corners, p):
 
 @inlined
 def _write(primitives, found, i, d, closest, whole):
-    """Write row i of the results: distance, name and, if `whole`, weights and the point."""
+    """Write row i of the results: the distance d and `closest`, a tuple (name, u, v).
+
+    If `whole`, the weights u and v and the point of the triangle are written as well.
+    """
     name, u, v = closest
     missed, x = name == NO_TRIANGLE, (NAN, NAN, NAN)
     poke(found.distance, i, INF if missed else d)
@@ -188,8 +207,10 @@ def _write(primitives, found, i, d, closest, whole):
 
 @entry
 def closest_points(target, points, limits, scratch, begin, end, found):
-    """Write to row i of `found` the triangle closest to point i, for begin <= i < end."""
-    # `limits` has one largest distance for all points, or one for each.
+    """Write to row i of `found` the triangle closest to point i, for begin <= i < end.
+
+    `limits` has one largest distance for all points, or one for each; `scratch` is for one thread.
+    """
     # A step of 0 gives all points the same limit; the limit -1, of an empty tree, finds nothing.
     aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
     where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)
@@ -202,7 +223,11 @@ def closest_points(target, points, limits, scratch, begin, end, found):
 
 @entry
 def nearest_points(target, points, limits, scratch, begin, end, count, found):
-    """Write to `found`, for each of the points begin..end-1, its `count` nearest triangles."""
+    """Find the `count` triangles nearest to each of the points begin..end-1.
+
+    Those of point i are written to rows i * count to (i + 1) * count - 1 of `found`. `limits` has
+    one largest distance for all points, or one for each; `scratch` is for one thread.
+    """
     aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
     where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)
     primitives, empty = aim.tree.primitives, is_empty(target.tree)

@@ -133,7 +133,10 @@ def _dot(a, b):
 
 @kernel
 def _away(v, q):
-    """Return v - q, scaled to about one; (-1, 0, 0) for a vertex v at q itself."""
+    """Return v - q of a vertex v and a point q, as double-doubles scaled to about one.
+
+    A vertex at q itself is seen in the direction (-1, 0, 0).
+    """
     stay_outlined()
     # Lest differences overflow.
     s = 1.0 if max(largest(v), largest(q)) < 2.0**1000 else 0.25
@@ -150,8 +153,10 @@ def _away(v, q):
 
 @kernel
 def _exact_moment(a, b):
-    """Return (m, e) such that m * 2**e is the cross product of a and b."""
-    # Each component is good to 2**-60 of itself; the scale is needed as products may underflow.
+    """Return (m, e) such that m * 2**e is the cross product of a and b, of double-doubles.
+
+    Each component is good to 2**-60 of itself; the scale is needed as products may underflow.
+    """
     stay_outlined()
     x, f = _exact_difference(a[1], b[2], a[2], b[1])
     y, g = _exact_difference(a[2], b[0], a[0], b[2])
@@ -162,7 +167,10 @@ def _exact_moment(a, b):
 
 @kernel
 def _exact_difference(a, b, c, d):
-    """Return (x, e) such that x * 2**e is a * b - c * d; x is below 2**64."""
+    """Return (x, e) such that x * 2**e is a * b - c * d, of double-doubles.
+
+    x is a double-double below 2**64.
+    """
     # By exact sums of products of four doubles, of which two are 1.
     stay_outlined()
     total = new_sum()
@@ -187,7 +195,11 @@ def _exact_dot(a, row):
 
 @kernel
 def _exactly_projected(a, axis, way):
-    """Return (x, y, h), to 2**-60 of themselves, of a vertex at a from the point."""
+    """Return (x, y, h), to 2**-60 of themselves, of a vertex at the vector a from the point.
+
+    (x + i y) / h is the vertex's stereographic projection from the direction of the point's ray,
+    which is next to `axis`, 0 to 2; `way` is 1.0 if the ray leads up, -1.0 if down.
+    """
     stay_outlined()
     v = a if axis == 0 else ((a[1], a[2], a[0]) if axis == 1 else (a[2], a[0], a[1]))
     v = times(v[0], way), times(v[1], way), times(v[2], way)
@@ -208,8 +220,11 @@ def _exactly_projected(a, axis, way):
 
 @kernel
 def _opposite_factor(a, b, d):
-    """Return the factor (re, im) of an edge seen at an angle above 90 degrees."""
-    # a and b are the vectors from the point to its ends, and d is the direction of the point's ray.
+    """Return the factor (re, im) of an edge whose ends are seen at an angle above 90 degrees.
+
+    a and b are the vectors from the point to its ends, of double-doubles, and d is the direction of
+    the point's ray. Only the angle of re + i im has a meaning.
+    """
     # About c = -d the half of the area is the argument of
     #     (|a| |b| + a . b) |c| + c . (b |a| + a |b|) + i c . m,    m = a x b,
     # where the sums cancel for a and b in opposite directions. With the edge u = b - a,
@@ -248,9 +263,11 @@ def _opposite_factor(a, b, d):
 
 @kernel
 def exact_factor(q, d, a, b):
-    """Return the factor (re, im) of the edge from a to b, for a point q with a ray along d."""
-    # Only its angle has a meaning, which is good to 2**-60; the larger part is about 1. The sign of
-    # im is exact where the angle is 90 degrees or more.
+    """Return the factor (re, im) of the edge from a to b, for a point q with a ray along d.
+
+    Only the angle of re + i im has a meaning: the larger part is scaled to about 1. The angle is
+    good to 2**-60, and the sign of im is exact where the angle is 90 degrees or more.
+    """
     stay_outlined()
     axis, way = way_of(d)
     u, v = _away(a, q), _away(b, q)
@@ -275,8 +292,11 @@ def exact_factor(q, d, a, b):
 
 @kernel
 def far_number(loops, s, q):
-    """Return the winding number at a point q far away, outside of the box of the surface."""
-    # s is a power of two that scales the half size of the boundary, `loops`, to at most 1.
+    """Return the winding number at a point q far away, outside of the box of the surface.
+
+    `loops` is the boundary as in `boundary_angles.add_boundary`; s is a power of two that scales
+    its half size to at most 1.
+    """
     # The ray that leads away from the box crosses nothing: there are only the edges' angles.
     # With any c, the area of a triangle is twice the argument of |a| |b| |c| + ... + i c . (a x b).
     # The c from q to the centre of the boundary makes c . (a x b) = c . ((a - c) x (b - c)), whose

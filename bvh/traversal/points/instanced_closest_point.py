@@ -63,7 +63,10 @@ def _scene_pointers(arrays):
 
 
 def _top_space(target, x, reach):
-    """Return the space of a scene's TLAS for both walks, seen from x in its frame."""
+    """Return the space of a scene's TLAS for both walks, in float32 and in float64.
+
+    x is the point in the frame of the TLAS, `reach` its largest absolute coordinate.
+    """
     tree = target.tree
     return TopSpace(
         tree, frames.scale(tree.frame), target, spread_point(x), BOX_ERROR * reach + 1e-30,
@@ -76,8 +79,10 @@ SPACES[SceneTarget] = _top_space, _top_space
 
 @inlined
 def _instance_space(instanced, metric, leaf, seen, mask):
-    """Return the `InstanceSpace` of a leaf, for faces that pass `mask`."""
-    # `metric` is the leaf's row of `world_metric`, and `seen` the point as `seen_from` returns it.
+    """Return the `InstanceSpace` of the tree of a TLAS's leaf, for faces that pass `mask`.
+
+    `metric` is the leaf's row of `world_metric`, and `seen` the point as `seen_from` returns it.
+    """
     q, reach, lost, _ = seen
     error = TRIANGLE_ERROR * reach + lost + 1e-30
     return InstanceSpace(
@@ -98,8 +103,12 @@ def instance_double_space(instanced, metric, leaf, seen, mask):
 
 @kernel
 def _closest_in_leaf(target, goal, near, scratch, p, x, leaf, base):
-    """Traverse the tree of a leaf for the closest triangle; return (near, goal)."""
-    # p is the point in the world, x in the frame of the TLAS; the stack is free from `base` on.
+    """Traverse the tree of a leaf of the TLAS for the closest triangle; return (near, goal).
+
+    `target` is the `SceneTarget`, `goal` a `Candidates`, and `near` the upper bound of the
+    distance. p is the point in the world, x in the frame of the TLAS; the stack is free from `base`
+    on.
+    """
     instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
     seen = seen_from(instanced, metric, leaf, x)
     # The last item tells whether float32 is accurate enough.
@@ -114,8 +123,10 @@ def _closest_in_leaf(target, goal, near, scratch, p, x, leaf, base):
 
 @kernel
 def _closest_in_doubles(target, scratch, p, x, leaf, base, so_far):
-    """Traverse the tree of a leaf as `_closest_in_leaf` does, in float64."""
-    # `so_far` is (distance, name, u, v) of the closest triangle so far; no candidates are left.
+    """Traverse the tree of a leaf as `_closest_in_leaf` does, in float64; return (near, goal).
+
+    `so_far` is (distance, name, u, v) of the closest triangle so far; no candidates are left.
+    """
     stay_outlined()
     best, name, u, v = so_far
     rows = Rows(np.int64(1), scratch.lows, scratch.closest)
@@ -130,7 +141,11 @@ def _closest_in_doubles(target, scratch, p, x, leaf, base, so_far):
 
 @kernel
 def _nearest_in_leaf(target, rows, near, scratch, p, x, leaf, base):
-    """Traverse the tree of a leaf for the k nearest triangles; return (near, rows)."""
+    """Traverse the tree of a leaf of the TLAS for the k nearest triangles; return (near, rows).
+
+    `rows` is a `Rows`, and `near` the upper bound of the distance. p is the point in the world, x
+    in the frame of the TLAS; the stack is free from `base` on.
+    """
     stay_outlined()
     instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
     seen = seen_from(instanced, metric, leaf, x)

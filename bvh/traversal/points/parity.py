@@ -39,9 +39,11 @@ def _sooner(least, way, depth, k):
 
 @entry
 def write_ways_out(corners, ways, points, directions):
-    """Write for each point the row of `ways` along which it leaves a box soonest."""
-    # `corners` (2, 3) are those of the box. The `ways` are next to the axes, three down, then three
-    # up.
+    """Write to `directions` for each point the row of `ways` along which it leaves a box soonest.
+
+    `corners` are the box's lower and upper corner, (2, 3). The six `ways` are directions next to
+    the axes x, y and z, three down, then three up.
+    """
     box, table = simd.pointer(corners), simd.pointer(ways)
     low, high = vector(box, 0), vector(box, 1)
     where, out = simd.pointer(points), simd.pointer(directions)
@@ -72,8 +74,11 @@ def _may_touch_group(tree, code, point, error):
 
 @by_type(inline=True)
 def _may_touch(tree, code, point, error):
-    """Return whether a point in the box of a leaf may be on a primitive of it."""
-    # Primitives other than triangles are not tested. `error` bounds the errors of distances.
+    """Return whether a point in the box of a leaf, given by its code, may be on a primitive of it.
+
+    True for other primitives than triangles, which are not tested. The point's coordinates are each
+    in all lanes (`spread_point`); `error` bounds the errors of distances from it.
+    """
     if primitives_class(tree) is Triangles:
         return _may_touch_group
     return lambda tree, code, point, error: True
@@ -107,9 +112,12 @@ def _near_face(tree, stack, p):
 
 @entry
 def decide_parity(tree_row, points, crossings, surface, found, near):
-    """Write to `found` whether each point is inside: whether it has odd `crossings`."""
-    # If `surface`, the indices of points that are not inside but may be on a face are written to
-    # `near`, to be tested exactly. Returns the number of these.
+    """Write to `found` whether each point is inside: whether its number of crossings is odd.
+
+    `crossings` has the number of crossings of one ray from each point. If `surface`, the indices of
+    points that are not inside but may be on a face are written to `near`, to be tested exactly.
+    Returns the number of these indices, 0 unless `surface`.
+    """
     tree, stack = as_pointers(tree_row), simd.pointer_to(stack_memory(STACK_BYTES), np.int64(0))
     where, empty, count = simd.pointer(points), is_empty(tree_row), np.int64(0)
     for i in range(len(crossings)):

@@ -77,9 +77,11 @@ def local_bound(distance, scale):
 
 @inlined
 def square_bound(best, box_error):
-    """Return the largest squared distance, in float32, of boxes that may have near primitives."""
-    # Those are near at a local distance of at most `best`; `box_error` bounds the error of
-    # distances to boxes. The result is at most 1e30, a finite number.
+    """Return the largest squared distance, in float32, of boxes that may contain a near primitive.
+
+    A primitive is near at a local distance of at most `best`; `box_error` bounds the absolute error
+    of distances to boxes. The result is at most 1e30, a finite number.
+    """
     bound = (np.float64(best) + box_error) * UP
     return F(min(bound * bound * UP, 1e30))
 
@@ -97,9 +99,12 @@ def box_squares(blocks, at, p):
 
 @inlined
 def push_squares(blocks, code, squares, bound, stack, top, spare):
-    """Push a node's children with squared distances up to `bound`, nearest on top."""
-    # An entry of the stack has the 32 bits of the squared distance, which sort like the number,
-    # then those of the child's code. `spare` is scratch for one vector of squares and one of codes.
+    """Push a node's children with squared distances up to `bound`, nearest on top; return the top.
+
+    `code` is the node's code, `squares` has the distances in float32 lanes, and `top` is the height
+    of the stack. An entry has the 32 bits of the squared distance, which sort like the number, then
+    those of the child's code. `spare` is scratch for one vector of squares and one of codes.
+    """
     bits = simd.mask_bits(squares <= bound)
     if bits == 0:
         return top
@@ -128,10 +133,12 @@ key_of = inlined(lambda bound: np.int64(np.float32(bound).view(np.int32)) << 32 
 
 @inlined
 def group_bounds(groups, group, p):
-    """Return bounds (low, high) of the distances from p to a group's triangles, in lanes."""
-    # They are off by at most LEAF_ERROR times the sum of p's largest coordinate and the frame's
-    # bound. Both are infinite in lanes without a triangle, and `high` also where it was computed as
-    # NaN.
+    """Return bounds (low, high) of the distances from p to a group's triangles, in lanes.
+
+    Each coordinate of p is in all lanes. Bounds are off by at most LEAF_ERROR times the sum of p's
+    largest coordinate and the frame's bound. Both are infinite in lanes without a triangle, and
+    `high` also where it was computed as NaN.
+    """
     v0, e1, e2, n, tolerance, _, _ = load_group(groups, group)
     a = (p[0] - v0[0], p[1] - v0[1], p[2] - v0[2])
     low, high = corner_bounds(a, e1, e2, n, tolerance)
@@ -140,9 +147,11 @@ def group_bounds(groups, group, p):
 
 @inlined
 def corner_bounds(a, e1, e2, n, tolerance):
-    """Return bounds (low, high) of the distances from p to triangles, by a = p - v0 and edges."""
-    # n are normals. The tolerance is negative in lanes without a triangle, whose bounds are
-    # infinite.
+    """Return bounds (low, high) of the distances from a point p to triangles, in lanes.
+
+    a is p - v0, e1 and e2 are the triangles' edges from v0, n their normals. The tolerance is
+    negative in lanes without a triangle, whose bounds are infinite.
+    """
     none, one = simd.splat(F(0.0), WIDTH), simd.splat(F(1.0), WIDTH)
     # The weights s, t of the nearest point v0 + s e1 + t e2, by region (Ericson 2005, "Real-Time
     # Collision Detection", 5.1.5). Errors of them are harmless: any point gives an upper bound.
@@ -214,18 +223,23 @@ def _box_square(blocks, at, x, weights):
 
 @inlined
 def square_limit(best, scale, lost):
-    """Return the largest squared distance, in float64, of boxes that may have near primitives."""
-    # Those are near at a distance of at most `best` in the world. `lost` bounds the error of local
-    # ones.
+    """Return the largest squared distance, in float64, of boxes that may contain a near primitive.
+
+    A primitive is near at a distance of at most `best` in the world. `scale` is local units per
+    unit of the world; `lost` bounds the absolute error of local distances.
+    """
     bound = (local_distance(best, scale) + lost + 1e-300) * (1.0 + 2.0**-48)
     return bound * bound * (1.0 + 2.0**-48)
 
 
 @kernel
 def push_near(blocks, code, x, weights, bound, scratch, top):
-    """Push a node's children with weighted squared distances up to `bound`, nearest on top."""
-    # `weights` are factors of the squares of a distance's components. Entries are in two stacks:
-    # codes in `scratch.stack`, and squares in `scratch.squares`.
+    """Push a node's children, by its code, with weighted squared distances up to `bound`.
+
+    x is the point in the frame of the tree; `weights` are factors of the squares of a distance's
+    components. The nearest child comes on top. Entries are in two stacks: codes in `scratch.stack`,
+    and squares in `scratch.squares`. `top` is the height of both; the new one is returned.
+    """
     stack, squares = scratch.stack, scratch.squares
     first = top
     for lane in range(WIDTH):

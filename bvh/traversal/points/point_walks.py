@@ -85,8 +85,11 @@ class Rows(NamedTuple):
 
 
 def _walk_float32(space, goal, near, scratch, p, base):
-    """Traverse the tree of `space`, nearest boxes first; return (near, limits, goal)."""
-    # The stack in `scratch` is free from `base` on.
+    """Traverse the tree of `space`, nearest boxes first; return the final (near, limits, goal).
+
+    p is the point in the world; `near` is the largest distance from it that counts, and `limits`
+    are local bounds (see `limits_of`). The stack in `scratch` is free from `base` on.
+    """
     stack, limits = scratch.stack, limits_of(space, near)
     simd.poke(stack, base, np.int64(0))
     top = base + 1
@@ -135,7 +138,10 @@ walk_instance_float32, walk_instance_float64 = inlined(_walk_float32), inlined(_
 
 @inlined
 def limits_of(space, near):
-    """Return `limits`, in float32, for `near`, the largest distance in the world that counts."""
+    """Return `limits`, in float32, for `near`, the largest distance in the world that counts.
+
+    They are the largest distance to triangles and squared distance to boxes, in local units.
+    """
     bound = point_bounds.local_bound(near, space.scale)
     return bound, point_bounds.square_bound(bound, space.box_error)
 
@@ -221,7 +227,10 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
 
 
 def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
-    """Insert triangles of a leaf that come before the goal's last row; all are measured."""
+    """Insert triangles of a leaf that come before the goal's last row; all are measured.
+
+    Arguments are those of `visit`. `limits` are returned as given: `walk_float64` has its own.
+    """
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         bits = selected_lanes(space.tree, group, space.mask)
@@ -241,14 +250,21 @@ VISITS: dict[tuple[type, type], Callable[..., object]] = {
 
 @by_type(inline=True)
 def visit(space, goal, near, limits, scratch, p, code, top):
-    """Bound or measure the primitives of a leaf, by code; return the new (near, limits, goal)."""
+    """Bound or measure the primitives of a leaf, by its code; return the new (near, limits, goal).
+
+    The classes of `space` and `goal` choose the function. `near` and `limits` are the largest
+    distance that counts in the world and in local units (see `limits_of`), p is the point in the
+    world, and the stack is free from `top` on.
+    """
     return VISITS[space.instance_class, goal.instance_class]
 
 
 @by_type(inline=True)
 def nearer(space, near, nearest, unit):
-    """Return the lower of `near` and, in an instance, `nearest`, in local units (`unit`)."""
-    # In a tree by itself `limits` suffice: `near` is returned.
+    """Return the lower of `near` and, in the tree of an instance, `nearest` local units.
+
+    A local unit is `unit` in the world. In a tree by itself `limits` suffice: `near` is returned.
+    """
     if space.instance_class is TreeSpace:
         return lambda space, near, nearest, unit: near
     return lambda space, near, nearest, unit: min(near, np.float64(nearest) * unit)
@@ -256,8 +272,11 @@ def nearer(space, near, nearest, unit):
 
 @kernel
 def measure(primitives, scratch, count, p, so_far):
-    """Return (distance, name, u, v) of the triangle closest to p: a candidate, or `so_far`."""
-    # Of equally close triangles, the one of lowest name is returned.
+    """Return (distance, name, u, v) of the triangle closest to p: a candidate, or `so_far`.
+
+    `so_far` is such a tuple; `scratch` has `count` candidates. Of equally close triangles, the one
+    of lowest name is returned.
+    """
     stay_outlined()
     best, name, u, v = so_far
     names, lows = scratch.names, scratch.lows
@@ -301,7 +320,10 @@ def collect(space, scratch, count, lows, ids):
 
 @by_type(inline=True)
 def _bound_of(space, near, bound):
-    """Return the bound beyond which candidates are dropped, in the units of their bounds."""
+    """Return the bound beyond which candidates are dropped, in the units of their lower bounds.
+
+    `bound` is the bound of local distances, `near` that of distances in the world.
+    """
     if space.instance_class is TreeSpace:
         return lambda space, near, bound: bound
     # More, as rounding may raise lower bounds when they are converted to distances in the world.
@@ -348,7 +370,10 @@ def insert_nearer(rows, d, name):
 
 @kernel
 def insert_group(primitives, ids, base, at, bits, p, rows):
-    """Insert the triangles of a group, in the lanes `bits`, that come before the last row."""
+    """Insert the triangles of a group, in the lanes `bits`, that come before the last of `rows`.
+
+    The group's ids begin at `ids[at]` (-1: no triangle); names are `base` with ids in the low bits.
+    """
     stay_outlined()
     for lane in range(WIDTH):
         prim = simd.peek(ids, at + lane)

@@ -85,8 +85,11 @@ def _visit_around(space, goal, near, limits, scratch, p, code, top):
 
 @kernel
 def _walk_leaf(target, goal, near, scratch, p, x, leaf, base):
-    """Traverse the tree of a leaf of the TLAS, over shapes; return the new (near, goal)."""
-    # p is the point in the world, x in the frame of the TLAS; the stack is free from `base` on.
+    """Traverse the tree of a leaf of the TLAS, over shapes; return the new (near, goal).
+
+    `target` is the `SceneTarget`. p is the point in the world, x in the frame of the TLAS; only
+    shapes at most `near` from it count. The stack is free from `base` on.
+    """
     # The error of vertices, stretched by the lengths of the metric, is added to that of the point.
     stay_outlined()
     instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
@@ -100,7 +103,10 @@ def _walk_leaf(target, goal, near, scratch, p, x, leaf, base):
 
 
 def _visit_leaf(space, goal, near, limits, scratch, p, code, top):
-    """Traverse the tree of a TLAS leaf, if it is over shapes and passes the mask."""
+    """Traverse the tree of a TLAS leaf, by `code`, if it is over shapes and passes the mask.
+
+    Arguments and results are those of `point_walks.visit`.
+    """
     # The code of a leaf has the row in `ids` with the number of the leaf in the scene.
     instanced, leaf = space.tree.primitives, np.int64(peek(space.tree.ids, ~code >> LEAF_BITS))
     row = row_of(instanced, leaf)
@@ -157,9 +163,12 @@ def _finish(primitives, found, i, p, whole):
 
 @entry
 def nearest_shapes(target, points, limits, scratch, begin, end, count, found):
-    """Replace, for each of the points begin..end-1, its `count` nearest faces by shapes."""
-    # On entry `found` has the faces, or the name -1; nearer shapes replace them. `limits` has one
-    # largest distance for all points, or one for each.
+    """Find the `count` shapes nearest to each of the points begin..end-1.
+
+    Point i has rows i * count to (i + 1) * count - 1 of `found`. On entry, these have the nearest
+    faces, or the name -1; nearer shapes replace them. `limits` has one largest distance for all
+    points, or one for each; `scratch` is for one thread.
+    """
     aim, memory, out = as_pointers(target), as_pointers(scratch), as_pointers(found)
     where, within, step = pointer(points), pointer(limits), np.int64(len(limits) > 1)
     whole, empty = len(found.position) > 0, is_empty(target.tree)

@@ -50,9 +50,11 @@ def _ring(terms, at, cosine, sine):
 
 @inlined
 def _series(terms, at, x, y, z, h):
-    """Return the solid angles of a node's children, in lanes, by their multipole series."""
-    # The factors are the terms from `at` on; x, y, z are unit vectors to the centres, h is 1 /
-    # distance.
+    """Return the solid angles of a node's children, in lanes, by their multipole series.
+
+    The factors of the series are the terms from `at` on. x, y, z are unit vectors from the point to
+    the children's centres, and h is 1 over the distance.
+    """
     # It is v1 h**2 + v2 h**3 + ... + v5 h**6, where each v sums spherical harmonics of one order:
     # polynomials of z times x, y or the xm + i ym = (x + i y)**m, from the highest m to 0.
     w = z * z
@@ -88,9 +90,12 @@ def _series(terms, at, x, y, z, h):
 
 @inlined
 def _far_sum(terms, at, p, beta):
-    """Return (solid angles of far children, 0 in other lanes; bits of near children) of a node."""
-    # A child is far if its squared distance exceeds beta times its squared radius, and AT_HAND,
-    # below which float32 is too inaccurate.
+    """Return (solid angles of a node's far children, 0 in other lanes; bits of near children).
+
+    The node's terms begin at `at`; p is the point, `beta` the square of the accuracy: a child is
+    far if its squared distance exceeds beta times its squared radius, and AT_HAND, below which
+    float32 is too inaccurate.
+    """
     # RADIUS has squares of radii, -1 where there is no child.
     none = simd.splat(F(0.0), LANES)
     x = simd.load(terms, at + CENTRE * LANES, LANES) - p[0]
@@ -108,7 +113,10 @@ def _far_sum(terms, at, p, beta):
 
 @inlined
 def _corner(faces, at, count, p):
-    """Return (vectors, lengths) from p to one corner of each face of a leaf, in lanes."""
+    """Return (vectors, lengths) from p to one corner of each face of a leaf, in lanes.
+
+    The x of the corners are `count` numbers from `at` on, one for each face; y and z follow alike.
+    """
     v = (
         simd.load(faces, at, LANES) - p[0],
         simd.load(faces, at + count, LANES) - p[1],
@@ -119,10 +127,12 @@ def _corner(faces, at, count, p):
 
 @inlined
 def _multiplied(re, im, around, faces, first, count, p):
-    """Return (re, im, around): re + i im times the complex numbers of a leaf's faces."""
-    # The number x + i y of a face has half its solid angle, seen from p, as its angle. The sum of
-    # all angles is that of the product plus `around` full turns. A leaf has at most one face a
-    # lane.
+    """Return (re, im, around): re + i im times the complex numbers of a leaf's faces, in lanes.
+
+    The number x + i y of a face has half its solid angle, seen from p, as its angle. The sum of all
+    angles is that of the product plus `around` full turns. The leaf has `count` faces, at most one
+    a lane, from number `first` on.
+    """
     at, none = CORNERS * first, simd.splat(0.0, LANES)
     a, la = _corner(faces, at, count, p)
     b, lb = _corner(faces, at + 3 * count, count, p)
@@ -154,7 +164,11 @@ def _multiplied(re, im, around, faces, first, count, p):
 
 @kernel
 def _winding(tree, x, p, beta):
-    """Return the winding number at x in the local frame, p in the world times its scale."""
+    """Return the winding number at the point x in the local frame of a tree.
+
+    p is the point in the world times the frame's scale, as corners of faces are stored; `tree` is a
+    `WindingTerms` of pointers, and `beta` the square of the accuracy.
+    """
     # `far` sums solid angles of far nodes; re, im and `around` those of faces (see `_multiplied`).
     codes, terms, faces, _ = tree
     point = simd.splat(F(x[0]), LANES), simd.splat(F(x[1]), LANES), simd.splat(F(x[2]), LANES)
@@ -194,7 +208,11 @@ def _total(vector, memory):
 
 @entry
 def winding_numbers(tree, points, beta, begin, end, found):
-    """Write to `found` the winding numbers at the points begin..end-1, NaN if not finite."""
+    """Write to `found` the winding numbers at the points begin..end-1.
+
+    They are NaN for points that are not finite, and 0 far away. `tree` is a `WindingTerms`, and
+    `beta` the square of the accuracy.
+    """
     arrays, where, numbers = as_pointers(tree), simd.pointer(points), simd.pointer(found)
     limit, s, is_empty = F(beta), frames.scale(arrays.frame), len(tree.codes) == 0
     for i in range(begin, end):

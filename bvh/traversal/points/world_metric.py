@@ -79,7 +79,10 @@ SHEARED, STEPS = 0.75, 2
 
 @inlined
 def _least_eigenvalue(a, b, c):
-    """Return a lower bound, at least 0, of eigenvalues of the matrix of cosines a, b, c."""
+    """Return a lower bound, at least 0, of the eigenvalues of a symmetric 3 x 3 matrix.
+
+    Its diagonal is 1; its other entries a, b, c are cosines between three vectors.
+    """
     # By Newton's method for the least root of x**3 - 3 p x - 2 a b c, which is that of the matrix
     # less the identity, from below; 2**-20 covers rounding.
     p = (a * a + b * b + c * c) / 3.0
@@ -96,9 +99,12 @@ def _least_eigenvalue(a, b, c):
 
 @entry
 def fill_metrics(rows, maps, frames, tree_of, out):
-    """Write the rows of `out`, (n, METRIC_SIZE), for the leaves whose numbers are `rows`."""
-    # Leaf i has the map maps[i] (3, 4), and a tree with the frame frames[tree_of[i]]. A SCALE of 0
-    # marks numbers out of range: no box of the tree counts as too far.
+    """Write the rows of `out`, (n, METRIC_SIZE), for the leaves whose numbers are `rows`.
+
+    Leaf i has the map maps[i] (3, 4), and a tree with the frame frames[tree_of[i]]. Its row has K
+    (the map's linear part over a power of two), the WEIGHTS and LENGTHS of K's columns, and so on
+    (see ROWS). A SCALE of 0 marks numbers out of range: no box of the tree counts as too far.
+    """
     for i in rows:
         m, frame, row = maps[i], frames[tree_of[i]], out[i]
         size = 0.0
@@ -146,9 +152,11 @@ def fill_metrics(rows, maps, frames, tree_of, out):
 
 @inlined
 def _mapped(transforms, at, x):
-    """Return a coordinate of the mapped point x, and the sum of the sizes of its terms."""
-    # Maps are stored by columns: the row's first number is at `at`, and the others every three
-    # numbers.
+    """Return one coordinate of the mapped point x, and the sum of the absolute values of its terms.
+
+    `transforms` has maps by columns of three numbers. The coordinate is given by a row of the map,
+    whose first number is at `at`, and the others every three numbers.
+    """
     row = shifted(transforms, at)
     a, b, c = peek(row, 0) * x[0], peek(row, 3) * x[1], peek(row, 6) * x[2]
     shift = peek(row, 9)
@@ -157,9 +165,13 @@ def _mapped(transforms, at, x):
 
 @inlined
 def seen_from(instanced, metric, leaf, x):
-    """Return (q, reach, lost, near) of the point x of the TLAS's frame, seen by a leaf's tree."""
-    # q is the point in the frame of that tree, `lost` bounds the error of stretched distances from
-    # q, inf if unknown, and `near` tells whether float32 is accurate enough.
+    """Return (q, reach, lost, near) of the point x of the TLAS's frame, as seen by a leaf's tree.
+
+    q is the point in the frame of the leaf's tree (BLAS), `reach` is what errors in float32 are
+    relative to: sum(n[i] (abs(q[i]) + bound)), for lengths n of K's columns. `lost` bounds the
+    error of stretched distances from q, inf if unknown, and `near` tells whether float32 is
+    accurate enough. `metric` is the leaf's row of `fill_metrics`.
+    """
     transforms, at = instanced.transforms, leaf * TRANSFORM_SIZE
     q0, s0 = _mapped(transforms, at, x)
     q1, s1 = _mapped(transforms, at + 1, x)
@@ -195,7 +207,11 @@ def _stretch(metric, v):
 
 @inlined
 def stretched_bounds(groups, group, p, metric):
-    """Return bounds (low, high) of stretched distances from p to a group's triangles."""
+    """Return bounds (low, high) of stretched distances from p to a group's triangles, in lanes.
+
+    Stretched distances are |K v| of vectors v in the tree's frame (see `fill_metrics`). Both bounds
+    are off by less than TRIANGLE_ERROR times the reach of the point.
+    """
     at = triangle_groups.group_at(group)
     v0, (e1, e2) = triangle_groups.group_origin(groups, at), triangle_groups.group_edges(groups, at)
     a = _stretch(metric, (p[0] - v0[0], p[1] - v0[1], p[2] - v0[2]))
@@ -211,7 +227,10 @@ _off = inlined(lambda low, high, p: greater(greater(low - p, p - high), splat(F(
 
 @inlined
 def _squares_by_weights(blocks, at, p, metric):
-    """Return lower bounds, by WEIGHTS, of squared stretched distances to boxes."""
+    """Return lower bounds of squared stretched distances from p to the boxes in the node at `at`.
+
+    For distances with components x, y, z they are w[0] x**2 + w[1] y**2 + w[2] z**2, by WEIGHTS w.
+    """
     low, high = child_boxes(blocks, at)
     x, y, z = _off(low[0], high[0], p[0]), _off(low[1], high[1], p[1]), _off(low[2], high[2], p[2])
     return (
@@ -222,9 +241,12 @@ def _squares_by_weights(blocks, at, p, metric):
 
 @inlined
 def _step(g, r, near, far, column, inverse):
-    """Move points of boxes along one axis to where they are nearest to p; return the new (g, r)."""
-    # g are the stretched vectors from the points to p, and r, in near..far, their components along
-    # the axis before K, of which `column` is a column. `inverse` is 1 over its squared length.
+    """Move points of boxes along one axis to where they are nearest to p; return the new (g, r).
+
+    g are the stretched vectors from the points to p, and r, in near..far, the vectors' components
+    along the axis before K is applied. `column` is the axis's column of K, and `inverse` is 1 over
+    its squared length.
+    """
     moved = greater(lesser(r - _along(g, column) * inverse, far), near)
     change = moved - r
     g = (g[0] + change * column[0], g[1] + change * column[1], g[2] + change * column[2])
@@ -240,9 +262,11 @@ def _least_along(g, near, far, column):
 
 @inlined
 def _squares_by_direction(blocks, at, p, metric):
-    """Return lower bounds of squared stretched distances to boxes, by directions."""
-    # For each box, g leads to p from about the nearest point, which STEPS rounds over the axes
-    # find.
+    """Return lower bounds of squared stretched distances from p to the boxes in the node at `at`.
+
+    For each box, g leads to p from about the nearest point, which STEPS rounds over the axes find;
+    the gap along g bounds the distance.
+    """
     low, high = child_boxes(blocks, at)
     none = splat(F(0.0), WIDTH)
     # Vectors from points of the box to p lie between `near` and `far`.
@@ -274,7 +298,11 @@ def _squares_by_direction(blocks, at, p, metric):
 
 @kernel
 def push_stretched(blocks, code, p, metric, bound, stack, top, spare):
-    """Push the children of a node within a squared stretched `bound`, nearest on top."""
+    """Push the children of a node of an instance's tree within `bound`, nearest on top.
+
+    `bound` is a squared stretched distance. p is the point in the frame of the tree, `metric` the
+    leaf's row of `fill_metrics`; other arguments are those of `push_squares`. Returns the new top.
+    """
     # Where the map shears, weights bound distances poorly.
     stay_outlined()
     at = node_at(code)

@@ -57,7 +57,11 @@ F = np.float32
 
 
 def _accessors(row: int, kind: type = np.float32) -> tuple[Accessor, Accessor, Accessor]:
-    """Return accessors (read, load, store) of row `row` of `Block.lanes`, with type `kind`."""
+    """Return accessors (read, load, store) of row `row` of `Block.lanes`, with type `kind`.
+
+    read(lanes, r) returns the number of the ray at lane index r, load(lanes, r, n) a vector with
+    the numbers of n rays from r on, and store(lanes, r, value) writes either.
+    """
     return rows(kind, row * WIDTH)
 
 
@@ -106,7 +110,10 @@ numbers_of = inlined(lambda lanes, r: (shifted(lanes, r), WIDTH))
 
 @inlined
 def since_entry(block, r, distance):
-    """Return t * 2**shift, a `distance` from the origin of the ray at r, counted from its entry."""
+    """Return a distance on the ray at lane index r, counted from where the ray enters the box.
+
+    `distance` is t * 2**shift, counted from the ray's origin, in units of the tree's local frame.
+    """
     at = double_index(r)
     # The entry is stored in two parts: their sum may need more than 53 bits.
     return (distance - entry(block.doubles, at)) - entry_rest(block.doubles, at)
@@ -114,8 +121,11 @@ def since_entry(block, r, distance):
 
 @inlined
 def tau_around(block, r, t):
-    """Return float32 bounds (low, high) of the tau of a hit at t on the ray at lane index r."""
-    # They are infinite for a ray whose float32 tests are disabled, as its tau may overflow.
+    """Return float32 bounds (low, high) of the tau of a hit at t on the ray at lane index r.
+
+    tau = t * 2**shift - entry is the distance from where the ray enters the root's box. The bounds
+    are (-inf, inf) for a ray whose float32 tests are disabled, as its tau may overflow.
+    """
     error = np.float64(slack(block.lanes, r))
     if error == INF:
         return F(-INF), F(INF)
@@ -124,13 +134,21 @@ def tau_around(block, r, t):
 
 
 def _closest_code(primitives, block, r):
-    """Return a scene's code of the closest primitive of the ray at lane index r; -1 for none."""
+    """Return a scene's code of the closest primitive of the ray at lane index r; -1 for none.
+
+    The code is made of the row of an instanced tree and the primitive's id in that tree.
+    `primitives` is unused: its type has selected this function, for scenes.
+    """
     best = prim(block.lanes, r)
     return best if best < 0 else code_of(prim_instance(block.lanes, r), best)
 
 
 def _set_closest_code(primitives, block, r, prim):
-    """Write a scene's code, -1 for none, as closest primitive of the ray at lane index r."""
+    """Write a scene's code `prim`, -1 for none, as closest primitive of the ray at lane index r.
+
+    A code is made of two int32: the row of an instanced tree, and the id in that tree; both are -1
+    for the code -1. `primitives` is unused: its type has selected this function, for scenes.
+    """
     set_prim(block.lanes, r, prim_of(prim))
     set_prim_instance(block.lanes, r, leaf_of(prim))
 

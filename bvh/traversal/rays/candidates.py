@@ -100,8 +100,10 @@ def filter_group(tree, block, memory, slot, group):
 
 @inlined
 def filter_ray(primitives, triangles, ray, end):
-    """Return the `Filtered` of a ray, by its `ray_numbers`, and triangles, from `load_group`."""
-    # Hits behind the distance `end`, tau, are excluded.
+    """Return the `Filtered` of a ray, by its `ray_numbers`, and triangles, from `load_group`.
+
+    Hits behind the distance `end`, tau, are excluded. `primitives` selects the error bounds.
+    """
     v0, e1, e2, n, tolerance, size, _ = triangles
     o, d = ray_numbers.origin(ray), ray_numbers.direction(ray)
     margin = edge_margin(primitives, ray, tolerance)
@@ -143,7 +145,10 @@ def _set_closest(memory, slot, prim, low, high):
 
 @kernel
 def accept_exact(context_ref, memory, slot, prim, cull):
-    """Test a slot's ray exactly against `prim`; record a hit; return whether it is one."""
+    """Test a slot's ray exactly against `prim`, pass a hit to `accept_hit`; return whether it hits.
+
+    Hits on the side `cull` do not count: 1 is the back, -1 the front, 0 neither.
+    """
     stay_outlined()
     tree, rays, block = follow(context_ref)
     ray = read_exact(tree, rays, batch_index(block, slots.ray(memory, slot)))
@@ -311,7 +316,10 @@ _current_tree = by_scene(
 
 @inlined
 def accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filtered):
-    """Apply the goal to candidates of a `Filtered`, but for faces that the mask excludes."""
+    """Apply the goal to the candidates in `filtered`, except faces that the ray's mask excludes.
+
+    `ray` are the `ray_numbers` of the slot's ray; `filtered` is the `Filtered` of ray and group.
+    """
     _, rays, _ = follow(context_ref)
     mask = mask_of(rays, batch_index(block, slots.ray(memory, slot)))
     bits = filtered.bits & selected_lanes(_current_tree(tree, memory, slot), group, mask)

@@ -53,9 +53,11 @@ def new_scratch() -> Scratch:
 
 @by_type()
 def trace_block(tree, rays, scratch, count, forced, goal):
-    """Trace the rays at lane indices `scratch.active[:count]` of a block."""
-    # `forced` is SINGLES, STREAMS, or AUTO, for which trials choose. Streams are for a
-    # `ClosestGoal` on triangles and in scenes; all else, and a block of few rays, is traced singly.
+    """Trace the rays at lane indices `scratch.active[:count]` of a block through a tree or a scene.
+
+    `forced` is SINGLES, STREAMS, or AUTO, for which trials choose. Streams are for a `ClosestGoal`
+    on triangles and in scenes; all else, and a block of few rays, is traced singly.
+    """
     has_streams = primitives_class(tree) in (Triangles, Instanced)
     if has_streams and goal.instance_class is ClosestGoal:
         return _trace_either_way

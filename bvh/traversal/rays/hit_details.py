@@ -131,7 +131,10 @@ def _solve_instanced(primitives, tree, prim, ray, cull):
 
 @by_type()
 def details_of(primitives, tree, prim, ray, cull):
-    """Return (t, u, v, front) of a hit of a ray (o, d, t_min, t_max); u, v are NaN for shapes."""
+    """Return (t, u, v, front) of a ray's hit on `prim`; u and v are NaN for shapes.
+
+    The ray is (o, d, t_min, t_max). The side `cull` is not hit: 1 the back, -1 the front, 0 none.
+    """
     solvers = {Triangles: _solve_triangle, Instanced: _solve_instanced}
     return solvers.get(primitives.instance_class, _solve_exactly).py_func
 
@@ -298,9 +301,11 @@ def _write_alone(tree, rays, pairs, k, cull, out):
 
 
 def _vertices_in_tree(primitives, pairs, j):
-    """Return (on_triangles, (v0, v1, v2)) of the HALF pairs from j on, one in each lane."""
-    # `on_triangles` are the bits of lanes with triangles: here all. A vertex is a vector for each
-    # axis.
+    """Return (on_triangles, (v0, v1, v2)), triangles of the HALF pairs from j on, one in each lane.
+
+    `on_triangles` has the bits of lanes whose primitives are triangles: all are. A vertex is three
+    vectors, one for each axis.
+    """
     points, faces, face = primitives.points, primitives.faces, simd.load(pairs.prims, j, HALF)
     v0 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 0), I8))
     v1 = read_rows(points, simd.convert(simd.gather(faces, face, 3, 1), I8))

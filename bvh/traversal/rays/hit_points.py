@@ -62,8 +62,11 @@ def _unit(a):
 
 @kernel
 def _write_points(primitives, hits, pairs, positions, normals):
-    """Write positions and unit normals, (n, 3), of the hits of the first HALF pairs."""
-    # `pairs.prims` are the triangles, and `pairs.rows` the rows of the hits, also in `hits`.
+    """Write positions and unit normals of hits on triangles, those of the first HALF pairs.
+
+    `pairs.prims` are the triangles, and `pairs.rows` the rows of the hits: in `hits`, `HitColumns`,
+    and in `positions` and `normals`, (n, 3).
+    """
     _, (v0, v1, v2) = vertices_of(primitives, pairs, np.int64(0))
     rows = simd.load(pairs.rows, 0, HALF)
     u, v = simd.gather(hits.u, rows, 1, 0), simd.gather(hits.v, rows, 1, 0)
@@ -78,8 +81,11 @@ def _write_points(primitives, hits, pairs, positions, normals):
 
 @entry
 def locate_hits(primitives, columns, begin, end, position, normal):
-    """Write positions and normals of length 1, (n, 3), of the hits begin..end of `HitColumns`."""
-    # Both are NaN for misses and for hits on shapes.
+    """Write `position` and `normal`, (n, 3), of the hits begin..end of `columns`, `HitColumns`.
+
+    Normals have length 1. Both are NaN for misses and for hits on shapes. `primitives` are those of
+    a tree, or `Instanced` of a scene.
+    """
     triangles, hits = as_pointers(primitives), as_pointers(columns)
     positions, normals = simd.pointer(position), simd.pointer(normal)
     pairs, count = pairs_at(stack_memory(LANES_BYTES)), np.int64(0)
@@ -104,7 +110,10 @@ def locate_hits(primitives, columns, begin, end, position, normal):
 
 @by_type()
 def _interval(primitives, prim, o, d):
-    """Return (hit, near, far) of the line of a ray (o, d) in the sphere or capsule `prim`."""
+    """Return (hit, near, far) of the line of a ray, (o, d), and the sphere or capsule `prim`.
+
+    `hit` tells whether the line meets the shape; it enters at t = `near` and leaves at t = `far`.
+    """
     if primitives.instance_class is Instanced:
         return lambda primitives, prim, o, d: instanced_round(primitives, prim, o, d)
     interval = KINDS[primitives.instance_class].interval
@@ -113,9 +122,10 @@ def _interval(primitives, prim, o, d):
 
 @entry
 def find_far_ends(tree_row, ray_arrays, which, prims, far):
-    """Write to `far` the t where rays leave round shapes that they hit; NaN beyond t_max."""
-    # `which` (n,) are numbers of rays in `ray_arrays`, and `prims` (n,) the shape that each one
-    # hits.
+    """Write to `far` the t where rays leave round shapes that they hit; NaN beyond t_max.
+
+    `which` (n,) are numbers of rays in `ray_arrays`, and `prims` (n,) the shape that each one hits.
+    """
     tree, rays, out = as_pointers(tree_row), as_pointers(ray_arrays), simd.pointer(far)
     for i in range(len(which)):
         o, d, _, t_max = read_ray(rays, simd.peek(simd.pointer(which), i))

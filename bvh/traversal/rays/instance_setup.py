@@ -64,9 +64,11 @@ limited = inlined(lambda t: lesser(greater(t, -(2.0**500)), 2.0**500))
 
 @inlined
 def enter_tlas(p, x, entry):
-    """Return (P, eta): the point p + entry * x where a ray enters the TLAS, and its error bound."""
-    # It covers roundings, by 2**-53 each, of p, within NEAR_ORIGIN, of x, of the product and of the
-    # sum.
+    """Return (P, eta): the point p + entry * x where a ray enters the TLAS, and its error bound.
+
+    The origin p, within NEAR_ORIGIN, and the direction x are in the frame of the TLAS. The bound
+    covers roundings, by 2**-53 each, of p, of x, of its product with `entry`, and of the sum.
+    """
     p = p[0] + entry * x[0], p[1] + entry * x[1], p[2] + entry * x[2]
     return p, largest_of(p) * 2.0**-51 + abs(entry) * 2.0**-50
 
@@ -89,10 +91,12 @@ def delta_of(transforms, at, error, largest, unit):
 
 @inlined
 def widened(tree, scale, before, start, last):
-    """Return (lost, start, last): an error bound, and the interval start..last widened by it."""
-    # `lost` bounds the errors of distances in the TLAS. All three are in units of the BLAS, `scale`
-    # times a distance in the TLAS; `before` is that where the ray enters it. 2**-50 covers a few
-    # roundings of 2**-53.
+    """Return (lost, start, last): an error bound, and the interval start..last widened by it.
+
+    `lost` bounds the errors of distances in the TLAS. All three are in units of the BLAS, `scale`
+    times a distance in the TLAS; `before` is the distance in the TLAS where the ray enters it.
+    2**-50 covers a few roundings of 2**-53.
+    """
     lost = (abs(before) + 4.0 * frames.bound(tree.frame)) * scale * 2.0**-50
     return lost, start - abs(start) * 2.0**-50 - lost, last + abs(last) * 2.0**-50 + lost
 

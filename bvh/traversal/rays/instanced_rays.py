@@ -35,9 +35,11 @@ MAX_SHIFT = 980
 
 @inlined
 def _enter_tlas(tree, block, memory, slot, r, ray):
-    """Write to a slot the numbers of the ray at r of the block that all instances share."""
-    # The scale of t becomes 0 where t would overflow, or lose digits, in the TLAS: `_enter_blas`
-    # then disables the float32 tests.
+    """Write to a slot the numbers of the ray at r of the block that all instances share.
+
+    `ray` is (o, d, t_min, t_max). The scale of t becomes 0 where t would overflow, or lose digits,
+    in the TLAS: `_enter_blas` then disables the float32 tests.
+    """
     o, d, t_min, t_max = ray
     frame, doubles, place = tree.frame, block.doubles, double_index(r)
     shift = int(blocks.shift(doubles, place))
@@ -65,8 +67,10 @@ def _enter_tlas(tree, block, memory, slot, r, ray):
 
 @kernel
 def _enter_blas(context_ref, memory, slot, leaf):
-    """Set up a slot's ray for the instance in row `leaf`; return False if it is not met."""
-    # It is not if the ray misses the root's box of that BLAS, or its mask excludes the instance.
+    """Set up a slot's ray for the instance whose tree is in row `leaf` of the scene's trees.
+
+    Returns False if the ray misses the root's box of that BLAS, or its mask excludes the instance.
+    """
     stay_outlined()
     tree, rays, block = follow(context_ref)
     r = slots.ray(memory, slot)
@@ -129,8 +133,11 @@ def _enter_blas(context_ref, memory, slot, leaf):
 
 @inlined
 def _transformed(transforms, at, v):
-    """Return a vector v of the TLAS in the frame of a BLAS, an axis in each of AXES lanes."""
-    # A column has three numbers: the last lane, of no meaning, has some of the next column.
+    """Return a vector v of the TLAS in the frame of a BLAS, an axis in each of AXES lanes.
+
+    The local transform begins at index `at` of `transforms`. Only the first three lanes are valid:
+    a column has three numbers, so that the last lane has some of the next column.
+    """
     at += COLUMNS
     x, y = load(transforms, at, AXES) * v[0], load(transforms, at + 3, AXES) * v[1]
     return x + y + load(transforms, at + 6, AXES) * v[2]
@@ -145,7 +152,10 @@ def _largest_lane(v):
 
 @inlined
 def _disable_tests(memory, slot, q, bound):
-    """Set up a slot's ray, along q, to visit all of a BLAS with exact tests alone."""
+    """Set up a slot's ray to visit all of a BLAS with exact tests alone.
+
+    q is the ray's direction there, and `bound` the largest coordinate of the BLAS's frame.
+    """
     # With infinite error bounds, float32 tests decide nothing, whatever the direction is.
     p, inverse, margin = ray_setup.disabled_axes(q)
     ray_numbers.write_axes(memory, slot, 1, p, (1.0, 1.0, 1.0), inverse, margin)
@@ -156,7 +166,10 @@ def _disable_tests(memory, slot, q, bound):
 
 @inlined
 def _store_closest_interval(block, memory, slot, r):
-    """Write before_low and before_high of a hit in the BLAS that a ray leaves."""
+    """Write a slot's before_low and before_high: bounds of the closest hit's distance in the TLAS.
+
+    The hit is in the BLAS that the ray leaves.
+    """
     if slots.exact(memory, slot) == slots.best(memory, slot):
         t = instance_setup.limited(slots.exact_t(memory, slot) * slots.tlas_scale(memory, slot))
         low = high = blocks.since_entry(block, r, t)
@@ -207,9 +220,11 @@ def load_ray_of_scene(tree, block, memory, slot, r):
 
 
 def next_entry_in_scene(tree, context_ref, memory, slot, top, ordered):
-    """Return the stack's top once it is at the next node, or leaf of a BLAS."""
-    # BLASes are entered and left on the way. Entries behind the ray's end are dropped. A top below
-    # the slot: none is left. `ordered` is always true.
+    """Return the stack's top once it is at the next node, or leaf of a BLAS, up to the ray's end.
+
+    BLASes are entered and left on the way. A top is slot + height; one below the slot tells that
+    nothing is left. `ordered` is unused, as children are always ordered in a scene.
+    """
     if top < slot:
         return top
     if (
@@ -223,7 +238,10 @@ def next_entry_in_scene(tree, context_ref, memory, slot, top, ordered):
 
 @kernel
 def _change_level(context_ref, memory, slot, top):
-    """Do as `next_entry_in_scene` where entries are dropped, or a BLAS is entered or left."""
+    """Return the stack's top once it is at the next node, or leaf of a BLAS; below slot: none left.
+
+    This is `next_entry_in_scene` where entries are dropped, or a BLAS is entered or left.
+    """
     # Entries behind the closest hit are dropped; those at the same distance stay, for ties.
     stay_outlined()
     tree, _, block = follow(context_ref)

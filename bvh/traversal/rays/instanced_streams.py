@@ -49,9 +49,12 @@ _trace_in_blas = kernel(streams.trace.py_func)
 
 @kernel
 def _take_rays(context_ref, memory, moved, leaf, first, last):
-    """List in `moved` the rays that wait where the first queued group does; return how many."""
-    # Groups first..last of the queue, all at leaves of the TLAS, are searched. Rays that are done,
-    # and those whose masks exclude the instance, are left out.
+    """List in `moved` the rays that wait where the first queued group does; return how many.
+
+    Groups first..last of the queue in `memory` are searched. All wait at leaves of the TLAS, the
+    first at the instance whose tree is in row `leaf`. Rays that are done, and those whose masks
+    exclude the instance, are left out.
+    """
     tree, rays, block = follow(context_ref)
     lanes, target, count = block.lanes, moved.block, np.int64(0)
     instance_mask = peek(tree.primitives.masks, leaf)
@@ -82,9 +85,11 @@ def _take_rays(context_ref, memory, moved, leaf, first, last):
 
 @kernel
 def _trace_instance(context_ref, scratch, leaf, count, goal):
-    """Trace the rays `scratch.moved.numbers[:count]` through the instance in row `leaf`."""
-    # Hits are written to the block of the TLAS. At shapes all rays fail: they will be traced
-    # singly.
+    """Trace the rays `scratch.moved.numbers[:count]` through the instance in row `leaf`.
+
+    Hits are written to the block of the TLAS. At an instance of shapes all rays fail: they will be
+    traced singly.
+    """
     stay_outlined()
     tree, rays, block = follow(context_ref)
     instanced, moved, memory = tree.primitives, scratch.moved, scratch.groups
@@ -118,8 +123,11 @@ def _trace_instance(context_ref, scratch, leaf, count, goal):
 
 
 def _visit_instances(goal, tree, block, context_ref, scratch, first, last, waiting):
-    """Trace queued groups first..last of a TLAS in the instances at their leaves."""
-    # Then queue each group by its next entry; return updated `waiting` (see `streams.advance`).
+    """Trace the queued groups first..last of a TLAS in the instances at their leaves.
+
+    Then queue each group by its next entry; return `waiting`, the ends of the queues of groups at
+    nodes and at leaves, updated.
+    """
     memory = scratch.groups
     for i in range(first, last):
         group = streams.queued(memory, i)
@@ -138,14 +146,19 @@ LEAF_VISITS[SceneStreams] = _visit_instances
 
 
 def _trace_in_tree(tree, rays, block, scratch, active, count, goal, failed):
-    """Trace rays of a block through a tree as streams; return 0, as none fails."""
+    """Trace the rays `active[:count]` of a block through a tree as streams.
+
+    Returns 0, the number of rays that failed: none does in a tree. `failed` is unused.
+    """
     streams.trace(tree, rays, block, scratch.below, active, count, goal)
     return np.int64(0)
 
 
 def _trace_in_scene(tree, rays, block, scratch, active, count, goal, failed):
-    """Trace rays of a block through a scene as streams; return how many fail."""
-    # The lane indices of those are written to `failed`: these rays must be traced singly.
+    """Trace the rays `active[:count]` of a block through a scene as streams; return how many fail.
+
+    The lane indices of those are written to `failed`: these rays must be traced singly.
+    """
     moved_rays.start_moving(tree, rays, block, scratch.moved)
     streams.trace(tree, rays, block, scratch, active, count, goal)
     return moved_rays.restart(block, scratch.moved, failed)

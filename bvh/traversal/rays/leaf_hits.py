@@ -134,9 +134,12 @@ def append_hit(goal, r, prim, weight):
 
 @kernel
 def hit_weight(context_ref, r, prim, cull, once, sided):
-    """Return 1 if the ray at lane index r hits `prim`, else 0; if `sided`, -1 for a front hit."""
-    # With `once`, `edge_rule` decides which face a ray through an edge hits, and if `sided`, also
-    # whether a ray hits a face that it begins on.
+    """Return 1 if the ray at lane index r hits `prim`, else 0; if `sided`, -1 for a front hit.
+
+    The test is exact. Hits on the side `cull` (1: back, -1: front) do not count. With `once`,
+    `edge_rule` decides which face a ray through an edge hits, and if `sided`, also whether a ray
+    hits a face that it begins on.
+    """
     stay_outlined()
     tree, rays, block = follow(context_ref)
     ray = read_exact(tree, rays, batch_index(block, r))
@@ -160,7 +163,10 @@ def collect_hit(goal, context_ref, memory, slot, prim):
 
 
 def collect_group(goal, tree, context_ref, memory, slot, group, candidates):
-    """Append the hits of a slot's ray among the `Candidates` of a group to an `AllGoal`."""
+    """Append the hits of a slot's ray among the `Candidates` of a triangle group to an `AllGoal`.
+
+    Candidates that are not certain are tested exactly.
+    """
     back = np.int64(mask_bits(candidates.den > F(0.0)))
     culled = slots.culled_lanes(tree.primitives, memory, slot, goal.cull, back)
     # Lanes whose backs the ray meets in the world: those that culling the back would exclude.
@@ -223,9 +229,11 @@ def rank_group(goal, tree, context_ref, memory, slot, group, candidates):
 
 
 def rank_hit(goal, context_ref, memory, slot, prim):
-    """Insert the hit, if any, of a slot's ray on a primitive into the hits of a `FirstGoal`."""
-    # A ray that has `max_hits` hits ends at the last one; with `any_hit` it is done after the
-    # first.
+    """Insert the hit, if any, of a slot's ray on a primitive into the ray's first hits.
+
+    The goal is a `FirstGoal`. A ray that has `max_hits` hits ends at the last one; with `any_hit`
+    it is done after the first.
+    """
     _rank(goal, context_ref, memory, slot, prim)
 
 

@@ -86,7 +86,10 @@ def fail(block, moved, r):
 
 @kernel
 def start_moving(tree, rays, block, moved):
-    """Write to `moved.state` what all instances need of a block's active rays; some fail."""
+    """Write to `moved.state` what all instances need of a block's active rays; some rays fail.
+
+    A ray is active if its end is not -inf. `block` is that of the TLAS.
+    """
     lanes, doubles, state, frame = block.lanes, block.doubles, moved.state, tree.frame
     s, c = frames.scale(frame), frames.centre(frame)
     simd.poke(moved.failed, np.int64(0), np.int64(0))
@@ -143,8 +146,11 @@ def _three_rows(state, numbers, row):
 
 @inlined
 def _move_some(tree, moved, i, leaf):
-    """Set up HALF rays of `moved.numbers`, from i on, for the instance in row `leaf`."""
-    # Returns (meets, fails), bits of lanes: rays that meet the root's box, and rays that fail.
+    """Set up HALF rays of `moved.numbers`, from i on, for the instance in row `leaf`.
+
+    Returns (meets, fails), bits of lanes: rays that meet the root's box, and rays that cannot be
+    set up here and must be traced singly.
+    """
     block, state, numbers = moved.block, moved.state, simd.load(moved.numbers, i, HALF)
     lanes, r = block.lanes, lane_index(i)
     transforms, at = tree.primitives.transforms, leaf * TRANSFORM_SIZE
@@ -206,9 +212,11 @@ def _move_some(tree, moved, i, leaf):
 
 @kernel
 def move_rays(tree, block, moved, leaf, count):
-    """Set up the rays `moved.numbers[:count]` for the instance in row `leaf`."""
-    # Returns how many meet the root's box of that BLAS, and lists these in `moved.active`. `block`
-    # is that of the TLAS, where rays that fail are ended.
+    """Set up the rays `moved.numbers[:count]` for the instance whose tree is in row `leaf`.
+
+    Returns how many meet the root's box of that BLAS; these are listed in `moved.active`. `block`
+    is that of the TLAS, where rays that cannot be set up here are ended.
+    """
     stay_outlined()
     # The last vector is filled with copies of the last ray.
     for i in range(count, count + -count % HALF):
@@ -230,7 +238,11 @@ def move_rays(tree, block, moved, leaf, count):
 
 @kernel
 def bring_back(block, moved, r, leaf):
-    """Write the hit of a moved ray, at r of `moved.block`, to its ray in the block of the TLAS."""
+    """Write the hit of a moved ray in an instance to the ray of the TLAS from which it was made.
+
+    The moved ray is at r of `moved.block`, the ray of the TLAS in `block`; `leaf` is the row of the
+    instance's tree.
+    """
     stay_outlined()
     (lanes, doubles, _), state, tlas = moved.block, moved.state, block.lanes
     number, place = simd.peek(moved.numbers, ray_number(r)), double_index(r)
@@ -252,7 +264,10 @@ def bring_back(block, moved, r, leaf):
 
 @kernel
 def restart(block, moved, active):
-    """Reset the rays of a block that have failed, list them in `active`; return how many."""
+    """Reset the rays of a block that have failed, to be traced again; return how many there are.
+
+    The reset rays have no hit; their lane indices are written to `active`.
+    """
     count = simd.peek(moved.failed, np.int64(0))
     for i in range(count):
         r = simd.peek(moved.failed, i + 1)

@@ -19,10 +19,12 @@ F = np.float32
 
 
 def _refine(primitives, tree, rays, block, memory, slot, group, bits, certain, sure):
-    """Repeat the edge tests of a slot's ray and a triangle group from a point near the group."""
-    # `bits` are lanes that may be hit, and `certain` those of them that surely are; both are
-    # returned updated. `sure` are lanes whose distances surely are in the ray's range. The
-    # intervals of tau of all candidates must be stored in `slots.interval`.
+    """Repeat the edge tests of a slot's ray and triangle group `group` from a point near the group.
+
+    `bits` are lanes that may be hit, and `certain` those of them that surely are; both are returned
+    updated. `sure` are lanes whose distances, if hit, surely are in the ray's range. The intervals
+    of tau of all candidates must be stored in `slots.interval`.
+    """
     # Give up if three or more triangles are uncertain, or the closest hit was decided exactly: the
     # ray probably passes exactly through a vertex or an edge, which this test cannot decide.
     uncertain = bits & ~certain

@@ -48,9 +48,12 @@ EVERY = np.int64(-1)
 
 @kernel
 def trace_alone(tree, memory, ray, mask, goal):
-    """Trace one ray, (o, d, t_min, t_max), through a tree; return the closest primitive, or -1."""
-    # `memory` is the address of SCRATCH_BYTES; faces or instances that share no bit with `mask`, an
-    # int64, are left out. For any hit, the primitive is any one that is hit.
+    """Trace one ray, (o, d, t_min, t_max), through a tree; return the closest primitive, or -1.
+
+    memory : the address of SCRATCH_BYTES of scratch.
+    mask : bits, an int64; faces or instances that share none of them are left out.
+    goal : as in `single_rays.trace`; for any hit, the primitive is any one that is hit.
+    """
     o, d, t_min, t_max = ray
     if not is_ray(o, d, t_min, t_max):
         return np.int64(-1)
@@ -83,9 +86,11 @@ def trace_alone(tree, memory, ray, mask, goal):
 
 @inlined
 def cast(tree, memory, ray, mask, cull):
-    """Return (t, prim_id, u, v, front) of the closest hit of a ray; in a scene with a code."""
-    # A miss is (inf, -1, nan, nan, False). The side `cull` is not hit: 1 is the back, -1 the front,
-    # 0 neither.
+    """Return (t, prim_id, u, v, front) of the closest hit of one ray, (o, d, t_min, t_max).
+
+    In a scene, prim_id is a code; a miss is (inf, -1, nan, nan, False). `memory` and `mask` are as
+    in `trace_alone`; the side `cull` is not hit: 1 is the back, -1 the front, 0 neither.
+    """
     prim = trace_alone(tree, memory, ray, mask, ClosestGoal(False, cull))
     if prim < 0:
         return INF, prim, NAN, NAN, False
@@ -95,7 +100,10 @@ def cast(tree, memory, ray, mask, cull):
 
 @inlined
 def _cast_at(row, ray, mask, cull):
-    """Return `cast` of a ray into the tree of `row`, which may be empty."""
+    """Return (t, prim_id, u, v, front) of a ray's closest hit in the tree of `row`, by `cast`.
+
+    If the tree is empty, the result is a miss. `mask` and `cull` are as in `cast`.
+    """
     if is_empty(row):
         return INF, np.int64(-1), NAN, NAN, False
     return cast(as_pointers(row), stack_memory(SCRATCH_BYTES), ray, mask, cull)
@@ -139,9 +147,12 @@ def _read_arguments(words, given, count, names, numbers):
 
 @kernel
 def _new_hit(words, form, hit, last, size, parts):
-    """Return the address of a new object with a hit if `form` is HIT, else of a new tuple, or 0."""
-    # `hit` is (t, prim_id, u, v, front). `parts` is memory for the addresses of the `size` fields,
-    # 5 or 6; the sixth is `last`, the address of an object whose reference is taken over.
+    """Return the address of a new object with a hit if `form` is HIT, else of a new tuple.
+
+    It is 0 if that fails. `words` is the method's memory. `hit` is (t, prim_id, u, v, front).
+    `parts` is memory for the addresses of the `size` fields, 5 or 6; the sixth is `last`, the
+    address of an object whose reference is taken over.
+    """
     # The object is made without a call of its class, as by `result_bases.factory_of`.
     t, prim, u, v, front = hit
     poke(parts, 0, calls.new_float(words, t))
@@ -213,8 +224,10 @@ def _cast_in(row: type) -> Any:
 
 @entry
 def cast_at_custom(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
-    """Return `cast` of a ray into a tree over a user's primitives, by its row's address."""
-    # `options` are (cull, function, data), the latter two of `Custom`.
+    """Return `cast` of one ray and a tree over a user's primitives, whose row is at an address.
+
+    `options` are (cull, function, data), the latter two of `Custom`.
+    """
     ray = (ox, oy, oz), (dx, dy, dz), t_min, t_max
     return _cast_at(tree_arrays.CustomRow(address, options[1], options[2]), ray, EVERY, options[0])
 
@@ -254,8 +267,10 @@ def cast_function(
 def _cast_at_users_primitives(
     arrays: TreeArrays, cull: int, doc: str, forms: int
 ) -> Callable[..., Any]:
-    """Return the function of `cast_function` for a user's primitives."""
-    # It takes only numbers: if `forms` is not NUMBERS, it returns None for calls without eight.
+    """Return the function of `cast_function` for a tree over a user's primitives.
+
+    It takes only numbers: if `forms` is not NUMBERS, it returns None for calls without eight.
+    """
     ready, owner = tree_arrays.kernel_arrays(arrays)
     custom: Any = ready.primitives
     address, options = arrays.row.address, (cull, custom.intersect, custom.data)

@@ -101,7 +101,10 @@ def read_ray(rays, i):
 
 @inlined
 def read_exact(tree, rays, i):
-    """Return (o, d, `scaled_ray`, t_min, t_max) of ray i, as `primitives.intersect` takes them."""
+    """Return (o, d, scaled, t_min, t_max) of ray i, as `primitives.intersect` takes them.
+
+    `scaled` is (d_scaled, floor, E, K) of `scaled_ray`, for filters of exact tests in this tree.
+    """
     o, d, t_min, t_max = read_ray(rays, i)
     return o, d, scaled_ray(o, d, farthest(tree.frame)), t_min, t_max
 
@@ -150,8 +153,10 @@ def read_lanes(rays, index):
 
 @inlined
 def _rows_of(array, step, neighbours, index):
-    """Return the rows `index` of an (n, 3) array, or its only row if `step` is 0, as vectors."""
-    # `neighbours` tells that the numbers in `index` are consecutive: then no gather is needed.
+    """Return the rows `index` of an (n, 3) array, or its only row if `step` is 0, as vectors.
+
+    `neighbours` tells that the numbers in `index` are consecutive: then no gather is needed.
+    """
     if step == 0:
         x, y, z = vector(array, np.int64(0))
         return simd.splat(x, HALF), simd.splat(y, HALF), simd.splat(z, HALF)
@@ -162,7 +167,10 @@ def _rows_of(array, step, neighbours, index):
 
 @inlined
 def _values_of(array, step, index):
-    """Return the numbers `index` of an array, or its only number if `step` is 0, as a vector."""
+    """Return the numbers of an (n,) array in the rows `index`, as a vector.
+
+    Where `step` is 0, the array has one number, which is repeated in all lanes.
+    """
     if step == 0:
         return simd.splat(simd.peek(array, np.int64(0)), HALF)
     return simd.gather(array, index, 1, 0)
@@ -249,8 +257,10 @@ def next_chunk(order):
 
 @inlined
 def pick_rays(order, block, which):
-    """Write the numbers of the rays of block number `block` to `which`; return how many."""
-    # A block is BLOCK rays in the order of the batch or of a sorted window, or a tile of an image.
+    """Write the numbers of the rays of block number `block` to `which`; return how many there are.
+
+    A block is BLOCK rays in the order of the batch or of a sorted window, or a tile of an image.
+    """
     if order.row > 0:
         return _pick_tile(order, block, which)
     begin = block * BLOCK
@@ -266,8 +276,11 @@ def pick_rays(order, block, which):
 
 @inlined
 def tile_of(order, block):
-    """Return (top, bottom, left, right) in pixels of a tile; bottom and right are excluded."""
-    # Tiles are numbered row by row; the last ones of rows and columns may be smaller.
+    """Return (top, bottom, left, right) in pixels of block number `block`, a tile of an image.
+
+    Bottom and right are excluded. Tiles are numbered row by row; the last ones of rows and columns
+    may be smaller.
+    """
     across = (order.row + TILE_WIDTH - 1) // TILE_WIDTH
     top, left = block // across * TILE_HEIGHT, block % across * TILE_WIDTH
     rows = order.size // order.row
@@ -299,7 +312,10 @@ def first_of(order, block):
 
 @inlined
 def batch_number(order, first, i):
-    """Return the number of ray i of a full, unsorted block that begins at ray `first`."""
+    """Return the number in the batch of ray i of a block that begins at ray `first`.
+
+    The block is full, and not of a sorted window.
+    """
     if order.row > 0:
         patch, pixel = i // PATCH, i % PATCH
         return first + pixel // PATCH_WIDTH * order.row + patch * PATCH_WIDTH + pixel % PATCH_WIDTH

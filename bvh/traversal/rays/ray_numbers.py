@@ -80,7 +80,11 @@ def write_axis(memory, at, stride, p, d, inverse, margin):
 
 @inlined
 def write_axes(memory, at, stride, p, d, inverse, margin):
-    """Write the rows NEAR to DIRECTION of a ray, or of rays in lanes; see `write_axis`."""
+    """Write the rows NEAR to DIRECTION of a ray, or of rays in lanes, `stride` apart, from `at` on.
+
+    p, d, inverse : the origin, the direction and 1 / direction, three components each.
+    margin : how far the planes of boxes are moved outward.
+    """
     write_axis(memory, at, stride, p[0], d[0], inverse[0], margin)
     write_axis(memory, at + stride, stride, p[1], d[1], inverse[1], margin)
     write_axis(memory, at + 2 * stride, stride, p[2], d[2], inverse[2], margin)
@@ -88,7 +92,10 @@ def write_axes(memory, at, stride, p, d, inverse, margin):
 
 @inlined
 def write_limits(memory, at, stride, limits):
-    """Write `Limits` to rows EDGE to BEST_LOW of a ray, or rays in lanes, from `at` on."""
+    """Write `Limits` to the rows EDGE to BEST_LOW of a ray whose row 0 is at index `at`.
+
+    Rows are `stride` apart. Ray and limits may be of one ray or of rays in lanes.
+    """
     store(memory, at + EDGE * stride, limits.edge)
     store(memory, at + T_ERROR * stride, limits.t_error)
     store(memory, at + LOW * stride, limits.low)
@@ -101,7 +108,11 @@ def write_limits(memory, at, stride, limits):
 
 @inlined
 def write_floors(memory, at, stride, edge, slope, t):
-    """Write the rows EDGE_FLOOR, T_SLOPE and T_FLOOR of a ray in a BLAS."""
+    """Write the rows EDGE_FLOOR, T_SLOPE and T_FLOOR of a ray in a BLAS: `edge`, `slope` and `t`.
+
+    They are terms of the filter's error bounds. The ray's row 0 is at index `at` of `memory`, and
+    rows are `stride` apart.
+    """
     store(memory, at + EDGE_FLOOR * stride, edge)
     store(memory, at + T_SLOPE * stride, slope)
     store(memory, at + T_FLOOR * stride, t)

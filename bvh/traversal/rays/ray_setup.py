@@ -63,8 +63,11 @@ def inverse_of(d):
 
 @inlined
 def clip_axis(low, high, p, inverse, margin, start, stop):
-    """Return (start, stop), an interval of a ray, clipped to the slab low..high, widened."""
-    # The ray, of origin p and 1 / direction `inverse` along the axis, misses it where start > stop.
+    """Return (start, stop), a ray's interval, clipped to the slab low..high, widened by a margin.
+
+    `p` and `inverse` are the coordinates of the origin and of 1 / direction along the axis; they,
+    the margin and the interval may be vectors. The ray misses the slab where start > stop.
+    """
     a = ((low - p) - margin) * inverse
     b = ((high - p) + margin) * inverse
     return simd.greater(start, simd.lesser(a, b)), simd.lesser(stop, simd.greater(a, b))
@@ -72,7 +75,10 @@ def clip_axis(low, high, p, inverse, margin, start, stop):
 
 @inlined
 def clip(frame, p, inverse, margin, start, stop):
-    """Return (start, stop), an interval of a ray, clipped to the enlarged root's box."""
+    """Return (start, stop), a ray's interval, clipped to the root's box, enlarged by `margin`.
+
+    p is the ray's origin, `inverse` 1 / direction. The ray misses the box where start > stop.
+    """
     low, high = frames.lower_corner(frame), frames.upper_corner(frame)
     start, stop = clip_axis(low[0], high[0], p[0], inverse[0], margin, start, stop)
     start, stop = clip_axis(low[1], high[1], p[1], inverse[1], margin, start, stop)
@@ -107,9 +113,11 @@ def disabled_limits(bound):
 
 @inlined
 def _limits(bound, d, interval, rest, t_min, t_max, grain):
-    """Return the `Limits` of a ray along d that enters the root's box at entry + rest."""
-    # `interval` is (start, entry, leave): t_min moved outward, and where the ray enters and leaves.
-    # t_min and t_max are moved inward; `grain` is t's spacing at 0.
+    """Return the `Limits` of a ray along d that enters the root's box at the distance entry + rest.
+
+    All are in local units. `interval` is (start, entry, leave): t_min moved outward, and where the
+    ray enters and leaves the box. t_min and t_max are moved inward; `grain` is t's spacing at 0.
+    """
     start, entry, leave = interval
     spread = abs(d[0]) + abs(d[1]) + abs(d[2])
     # The roundings of `entry`, of float32 distances within the box, and of t near 0.
@@ -137,7 +145,10 @@ def _write_doubles(block, r, entry, rest, shift):
 
 @inlined
 def _write_ray(block, r, axes, limits, entry, rest, shift):
-    """Write a ray, without a hit so far, to lane index r; `axes` are (p, d, inverse, margin)."""
+    """Write a ray, without a hit so far, to lane index r; `axes` are (p, d, inverse, margin).
+
+    Distances on the ray are t * 2**shift; it enters the box at `entry` + `rest`.
+    """
     p, d, inverse, margin = axes
     ray_numbers.write_axes(block.lanes, r, WIDTH, p, d, inverse, margin)
     ray_numbers.write_limits(block.lanes, r, WIDTH, limits)
@@ -235,10 +246,12 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
 
 @inlined
 def _read_scaled(block, frame, rays, i):
-    """Return (p, q, (t_min, t_max), shift, ordinary) of the HALF rays of a block from i on."""
-    # p is the local origin, q the direction, scaled to a largest component in [1, 2); t_min and
-    # t_max are times 2**shift. `ordinary` has the bits of lanes where these are valid: rays with
-    # directions of ordinary lengths, and t_min <= t_max.
+    """Return (p, q, (t_min, t_max), shift, ordinary) of the HALF rays of a block from i on.
+
+    p is the local origin, q the direction, scaled to a largest component in [1, 2). Distances along
+    q are t * 2**shift; t_min and t_max are returned as such. `ordinary` has the bits of lanes where
+    these vectors are valid: rays with directions of ordinary lengths, and t_min <= t_max.
+    """
     o, d, t_min, t_max = read_lanes(rays, simd.load(block.which, i, HALF))
     s, c, exponent = frames.scale(frame), frames.centre(frame), frames.exponent(frame)
     k = simd.as_ints(largest_of(d)) >> 52  # the largest biased exponent
@@ -290,10 +303,12 @@ def _inverse_lanes(d):
 
 @inlined
 def _set_up_lanes(block, frame, rays, i, valid):
-    """Write the WIDTH rays of a block from the i-th on; return (meets, others), bits."""
-    # Both are among `valid`, lanes that have rays of their own. `meets`: rays that meet the root's
-    # box; the end of all other lanes becomes -inf. `others`: rays that `set_up_ray` must set up, as
-    # they are far, of extreme length, or perhaps invalid.
+    """Write the WIDTH rays of a block from the i-th on; return (meets, others), bits of lanes.
+
+    Both are among the bits `valid`, of lanes that have rays of their own. `meets`: rays that meet
+    the root's box; the end of all other lanes becomes -inf. `others`: rays that `set_up_ray` must
+    set up, as they are far, of extreme length, or perhaps invalid.
+    """
     # The halves a and b are read as doubles, and tested as one vector of float32.
     lanes, r, bound = block.lanes, lane_index(i), frames.bound(frame)
     pa, qa, times_a, shift_a, ordinary_a = _read_scaled(block, frame, rays, i)
@@ -352,10 +367,11 @@ def _set_up_lanes(block, frame, rays, i, valid):
 
 @kernel
 def set_up_block(block, frame, rays, count, active, order, ahead):
-    """Write the rays `block.which[:count]` to the block; list those that meet the box."""
-    # Their lane indices are written to `active`, and their number is returned; the end of others
-    # becomes -inf. The rays of the next block of `order`, from `ahead` on (`first_of`), are
-    # prefetched.
+    """Write the rays `block.which[:count]` to the block; return how many meet the root's box.
+
+    The lane indices of these are written to `active`; the end of the others becomes -inf. The rays
+    of the next block of `order`, which begins at `ahead` (see `first_of`), are prefetched.
+    """
     found, filled = np.int64(0), -(-count // WIDTH) * WIDTH
     # The last vector is filled with copies of the last ray.
     for i in range(count, filled):

@@ -44,9 +44,11 @@ def _zero_or_nan(v):
 
 @entry
 def write_lines(p, q, margin, begin, end, lines):
-    """Write the lines begin..end from p to q, each (n, 3), or (1, 3) for all, to `Lines`."""
-    # At both ends `margin` times the largest coordinate of the points is left out. Lines between
-    # equal points, or points not finite, get the t_max NaN.
+    """Write the lines begin..end from p to q, each (n, 3), or (1, 3) for all lines, to `lines`.
+
+    `lines` are `Lines`. At both ends of a line a length is left out: `margin` times the largest
+    coordinate of its points. Lines between equal points, or points not finite, get the t_max NaN.
+    """
     # Every operation is rounded as written, as in `SightQueries`, which computes single lines.
     out = as_pointers(lines)
     ends = Ends(simd.pointer(p), simd.pointer(q), np.int64(len(p) > 1), np.int64(len(q) > 1))

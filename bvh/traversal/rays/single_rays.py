@@ -99,9 +99,11 @@ load_ray = by_scene(_load_ray_of_tree, load_ray_of_scene)
 
 @by_type(inline=True)
 def in_order(goal, tree):
-    """Return whether children are pushed nearest last, and those behind the ray's end dropped."""
-    # That pays if the end of a ray moves before the ray is done. In a scene children are always in
-    # order, as `next_entry_in_scene` expects; a `CountGoal` counts as for closest hits.
+    """Return whether children are pushed nearest last, and those behind the ray's end dropped.
+
+    That pays if the end of a ray moves before the ray is done. In a scene children are always in
+    order, as `next_entry_in_scene` expects; a `CountGoal` counts as for closest hits.
+    """
     if primitives_class(tree) is Instanced or goal.instance_class is CountGoal:
         return lambda goal, tree: True
     if goal.instance_class is AllGoal:
@@ -110,10 +112,12 @@ def in_order(goal, tree):
 
 
 def _next_entry_in_tree(tree, context_ref, memory, slot, top, ordered):
-    """Return the top of a slot's stack once entries behind the ray's end are gone."""
-    # A top is slot + height, the index of the topmost entry; one below the slot tells that nothing
-    # is left. If not `ordered`, entries have no distances: a ray that is done, whose end is -inf,
-    # pops all, other rays none.
+    """Return the top of a slot's stack, at most `top`, once entries behind the ray's end are gone.
+
+    A top is slot + height, the index of the topmost entry; one below the slot tells that nothing is
+    left. If not `ordered`, entries have no distances: a ray that is done, whose end is -inf, pops
+    all, other rays none.
+    """
     # Entries behind the closest hit are dropped; one at its distance stays, for a tie.
     end = slots.end(memory, slot)
     if not ordered:
@@ -139,7 +143,10 @@ def _store_primitive(goal, tree, block, memory, slot):
 
 @by_type(inline=True)
 def finish_ray(goal, tree, block, memory, slot):
-    """Write a slot's closest primitive to the block; other goals have recorded their hits."""
+    """Write the closest primitive of a slot's ray to the block, for a `ClosestGoal` or `CountGoal`.
+
+    Other goals have recorded their hits already.
+    """
     if goal.instance_class in (ClosestGoal, CountGoal):
         return _store_primitive
     return lambda goal, tree, block, memory, slot: None
@@ -185,8 +192,11 @@ def test_leaves(goal, tree, block, context_ref, memory, count):
 
 @inlined
 def _advance(tree, context_ref, memory, slot, ordered, waiting):
-    """Queue a slot by its next entry, the topmost not behind its ray's end; prefetch that."""
-    # `waiting` is (how many slots wait at nodes, at leaves, for a ray); it is returned updated.
+    """Queue a slot by its next entry, the topmost not behind its ray's end; prefetch that entry.
+
+    `waiting` is (how many slots wait at nodes, at leaves, for a ray); it is returned updated.
+    `ordered` tells that entries have distances (see `in_order`).
+    """
     # Without a branch: the slot is written to the ends of all three queues, and one gets longer.
     at_nodes, at_leaves, without_ray = waiting
     top = next_entry(tree, context_ref, memory, slot, slots.top(memory, slot), ordered)
@@ -206,8 +216,13 @@ def _advance(tree, context_ref, memory, slot, ordered, waiting):
 
 @kernel
 def trace(context, memory, active, count, goal):
-    """Trace the rays `active[:count]`, lane indices of a block; `memory` is of `Slots`."""
-    # Hits of a `ClosestGoal` or `CountGoal` are written to the block; other goals hold theirs.
+    """Trace the rays `active[:count]`, lane indices of a block, through a tree or a scene.
+
+    context : `Context` of the tree, the rays of the batch and the block.
+    memory : `Slots.memory`, scratch.
+    goal : `ClosestGoal` or `CountGoal`, whose hits are written to the block, or `FirstGoal` or
+        `AllGoal`, which hold their hits.
+    """
     tree, _, block = context
     context_ref = refer(context)
     ordered = in_order(goal, tree)

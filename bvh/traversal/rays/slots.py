@@ -74,8 +74,11 @@ F, F4, I4 = np.float32, np.float32(0.0), np.int32(0)
 
 
 def _word(kind: type, word: int, count: int = 1) -> tuple[Accessor, Accessor]:
-    """Return (read, write) of `count` 64-bit words of a slot, of type `kind`, from `word` on."""
-    # A word is two float32 numbers; values of several words are tuples.
+    """Return (read, write) of `count` 64-bit words of a slot, of type `kind`, from `word` on.
+
+    These accessors are called with the memory, where a word is two float32 numbers, and a slot;
+    values of several words are tuples.
+    """
     return field(kind, *range(_WORDS + 2 * word, _WORDS + 2 * (word + count), 2))
 
 
@@ -149,7 +152,10 @@ def new_slots() -> Slots:
 
 @inlined
 def set_filtered(memory, i, slot, group, filtered):
-    """Store a slot or, in streams, a ray's place, a group, and their `Filtered` as result i."""
+    """Store the `Filtered` of a slot's ray and triangle group number `group` as the i-th result.
+
+    In streams, `slot` is the place of a ray in its group of rays (see `streams`).
+    """
     at = i * FILTERED_SIZE
     _set_filtered_ints(memory, at, (slot, group, filtered.bits, filtered.passes))
     _set_filtered_lanes(memory, at, (filtered.den, filtered.numerator, filtered.margin))
@@ -181,7 +187,11 @@ def set_octant(memory, slot, octant):
 
 @inlined
 def child_planes(memory, slot):
-    """Return (planes, shift) of a slot's ray: see `all_planes` and `wide_nodes.octant_shift`."""
+    """Return (planes, shift) of a slot's ray, which both depend on its octant.
+
+    `planes` are the places of near and far planes in a node, as `enter_children` takes them. A
+    node's `child_orders`, shifted by `shift`, begin with the order of its children for the octant.
+    """
     nx, ny, nz = _planes(memory, slot)
     return all_planes(nx, ny, nz), np.int32(_order(memory, slot))
 
@@ -237,7 +247,10 @@ primitive_at = by_scene(
 
 
 def _culled_in_scene(primitives, memory, slot, cull, back):
-    """Return the lanes, as bits, whose hits are culled in the instance that a slot's ray is in."""
+    """Return the lanes, as bits, whose hits are culled in the instance that a slot's ray is in.
+
+    `cull` and `back` are as in `_culled_in_tree`.
+    """
     if cull == 0:
         return np.int64(0)
     # A reflection swaps fronts and backs.

@@ -105,8 +105,11 @@ def new_streams() -> Streams:
 
 @inlined
 def _test_node(nodes, lanes, memory, group, at):
-    """Return, in lanes, the masks of the rays of a group that enter each child of a node."""
-    # Only the rays in the group's current mask are tested; `lanes` are those of the rays' block.
+    """Return the masks of the rays of a group that enter each child of the node at index `at`.
+
+    The result is a vector with a lane for each child. Only the rays in the group's current mask are
+    tested; `lanes` are those of the rays' block.
+    """
     bits = mask(memory, group) & LOW_BITS
     nx, ny, nz = planes(memory, group)
     places, none = wide_nodes.all_planes(nx, ny, nz), simd.splat(I4(0), WIDTH)
@@ -126,8 +129,11 @@ def _test_node(nodes, lanes, memory, group, at):
 
 @inlined
 def _enter_node(tree, lanes, memory, group, waiting):
-    """Push the children of a group's node that any of its rays enters, with masks of these."""
-    # Then queue the group again; return updated `waiting` (see `advance`).
+    """Push the children of a group's node that any of its rays enters; queue the group again.
+
+    Each child is pushed with the mask of the rays that enter it. Returns `waiting`, the ends of the
+    queues of groups at nodes and at leaves, updated.
+    """
     at = wide_nodes.node_at(child(memory, group))
     entered = _test_node(tree.blocks, lanes, memory, group, at)
     # Nearest last, by the order that is stored for the octant.
@@ -144,9 +150,11 @@ def _enter_node(tree, lanes, memory, group, waiting):
 
 @inlined
 def advance(tree, memory, group, height, waiting):
-    """Pop the top entry of a group's stack; queue the group by it, and prefetch node or leaf."""
-    # A group whose stack is empty is done. Returns `waiting`, the ends of the queues of groups at
-    # nodes and at leaves, updated.
+    """Pop the top entry of a group's stack; queue the group by it, and prefetch the node or leaf.
+
+    `height` is the height of the stack; a group whose stack is empty is done. Returns `waiting`,
+    the ends of the queues of groups at nodes and at leaves, updated.
+    """
     # Without a branch: the group is written to both queues, and one gets longer.
     at_nodes, at_leaves = waiting
     height -= 1
@@ -170,10 +178,11 @@ def advance(tree, memory, group, height, waiting):
 
 @inlined
 def _test_leaf(tree, block, memory, slot_memory, group, stored):
-    """Filter the triangles of a group's leaf for its rays; store results that may have hits."""
-    # Returns how many results are in `slot_memory`; `stored` is how many were before. A result has
-    # the ray's place, group * GROUP_RAYS + its number in the group, and the triangle group's
-    # number.
+    """Filter the triangles of a group's leaf for its rays; store results that may have hits.
+
+    Returns how many results are in `slot_memory`; `stored` is how many were before. A result has
+    the ray's place, group * GROUP_RAYS + its number in the group, and the triangle group's number.
+    """
     first, count = wide_nodes.leaf_rows(child(memory, group))
     for row in range(first, first + count):
         triangles = load_group(tree.groups, row)
@@ -256,7 +265,10 @@ def _decide(goal, tree, block, context_ref, memory, slot_memory, count):
 
 @inlined
 def _form_groups(block, memory, active, count):
-    """Divide the rays `active[:count]` of a block by octants; return the number of groups."""
+    """Divide the rays `active[:count]`, lane indices of a block, into groups by octants.
+
+    Each group is queued at the root. Returns how many groups there are.
+    """
     # All octants begin with the same group, which is full: their first rays form new groups.
     set_size(memory, _FULL, GROUP_RAYS)
     for octant in range(OCTANTS):
@@ -290,7 +302,10 @@ LEAF_VISITS: dict[type, Callable[..., object]] = {}
 
 @by_type(inline=True)
 def visit_leaves(goal, tree, block, context_ref, scratch, first, last, waiting):
-    """Intersect queued groups with their leaves, and queue their next entries; see `advance`."""
+    """Intersect the queued groups first..last with their leaves, and queue their next entries.
+
+    `waiting` are the ends of the queues of groups at nodes and at leaves; it is returned updated.
+    """
     return LEAF_VISITS[scratch.instance_class]
 
 
@@ -313,8 +328,10 @@ LEAF_VISITS[Streams] = _test_leaves
 
 @kernel
 def trace(tree, rays, block, scratch, active, count, goal):
-    """Trace the rays `active[:count]` of a block through a tree, a BLAS or a TLAS."""
-    # `scratch` is `Streams`, for a TLAS `SceneStreams`. Closest hits are written to the block.
+    """Trace the rays `active[:count]`, lane indices of a block, through a tree, a BLAS or a TLAS.
+
+    `scratch` is `Streams`, for a TLAS `SceneStreams`. Closest hits are written to the block.
+    """
     context_ref, memory = refer(Context(tree, rays, block)), scratch.groups
     groups, now, then = _form_groups(block, memory, active, count), QUEUES[0], QUEUES[1]
     # `now` and `then` are where the queues of this round and of the next one begin; `nodes` and

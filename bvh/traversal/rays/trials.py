@@ -33,8 +33,11 @@ UNMEASURED: NDArray[np.float64] = np.tile([0.0, 0.0, 0.0, 0.0, 0.0, PERIOD, 0.0,
 
 @inlined
 def next_way(measured, count):
-    """Return STREAMS or SINGLES for a block of `count` rays: the faster way so far."""
-    # During a trial both ways take turns; blocks of few rays take no part in it.
+    """Return STREAMS or SINGLES for a block of `count` rays: the faster way so far, by `measured`.
+
+    During a trial both ways take turns; blocks of few rays take no part in it. `measured[TURN]` is
+    the number of turns so far: TURNS at the trial's end, more until the next trial begins.
+    """
     first, second = np.int64(STREAMS), np.int64(SINGLES)
     faster = first if peek(measured, first) <= peek(measured, second) else second
     turn = peek(measured, TURN)
@@ -56,8 +59,11 @@ def next_way(measured, count):
 
 @inlined
 def record(measured, count, way, spent):
-    """Record the cycles `spent` on a block of `count` rays; begin a trial when it is due."""
-    # Outside of trials, blocks are only counted; but a way without a cost gets one.
+    """Record in `measured` the cycles `spent` on a block of `count` rays; begin a trial when due.
+
+    `way` is SINGLES or STREAMS; `measured[way]` is its cost, in cycles a ray, or 0 if it has none
+    so far. Outside of trials, blocks are only counted; but a way without a cost gets one.
+    """
     if count < ENOUGH:
         return
     turn, cost_before = peek(measured, TURN), peek(measured, way)

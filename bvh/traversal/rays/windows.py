@@ -47,9 +47,11 @@ def new_window() -> Window:
 
 @inlined
 def _cell(p, low, high):
-    """Return, for HALF coordinates in low..high, the numbers of their cells along an axis."""
-    # The three bits of a number are spread to bits 0, 3 and 6, so that three axes can be
-    # interleaved. A NaN may be in any cell.
+    """Return, for HALF coordinates in low..high, the numbers, 0 to 7, of their cells along an axis.
+
+    The three bits of a number are spread to bits 0, 3 and 6, so that three axes can be interleaved.
+    A NaN may be in any cell.
+    """
     # Rounded to nearest, not down: the first cell is half as wide as others, the last 1.5 times.
     x = (p - low) * (CELLS / max(high - low, 2.0**-60))
     # Added to 2**52, a number has its nearest integer in the lowest bits.
@@ -59,8 +61,10 @@ def _cell(p, low, high):
 
 @inlined
 def _keys(frame, o, d, t_min):
-    """Return the sort keys of HALF rays: the octant, then the cell's numbers, interleaved."""
-    # A ray that misses the box may have any key.
+    """Return the sort keys of HALF rays: the octant, then the cell's numbers by axis, interleaved.
+
+    A ray that misses the box may have any key.
+    """
     # In the local frame, p is the origin, and the ray is p + tau d with tau = s t. It enters the
     # box at tau = `start`; t_max does not matter, and 2**60 stands for an infinite one.
     s, c = frames.scale(frame), frames.centre(frame)
@@ -77,8 +81,10 @@ def _keys(frame, o, d, t_min):
 
 @kernel
 def sort_window(rays, frame, window, begin, count):
-    """Write the numbers begin..begin + count of rays, sorted by key, to the permutation."""
-    # The sort is stable. `count` must be at least HALF, the rays in a vector.
+    """Write the numbers begin..begin + count of rays to the window's permutation, sorted by key.
+
+    The sort is stable. `frame` is the tree's. `count` must be at least HALF, the rays in a vector.
+    """
     keys, counts, permutation = window
     for k in range(KEYS + 1):
         simd.poke(counts, k, np.int64(0))

@@ -43,7 +43,11 @@ def _column(maps, at, j):
 
 @inlined
 def _plane_in_leaf(instanced, leaf, frame, n, w):
-    """Return (s g, h, E): n . y + w = s g . x' + h within E, for points y of an instance."""
+    """Return (s g, h, E): n . y + w = s g . x' + h within E, for the points of an instance.
+
+    y is a point in the world, and x' the same point in `frame`, the frame of the instance's tree;
+    `leaf` is the row of that tree in `instanced`.
+    """
     # With y = M x + t, the instance's map, and x = c + s x': g = n M and h = g . c + n . t + w.
     maps, at = instanced.maps, MAP_SIZE * leaf
     s = power_of_two(-np.int64(frames.exponent(frame)))
@@ -73,9 +77,12 @@ def _put_row(rows, at, g, h, error):
 
 @kernel
 def _add_plane(instanced, leaf, frame, n, w, rows, count):
-    """Append the half-space n . y + w >= 0 to the `count` rows; return the new count."""
-    # Nothing is appended if the root's box is surely inside; OUTSIDE is returned if it is surely
-    # outside.
+    """Append the half-space n . y + w >= 0 to the `count` rows of a region; return the new count.
+
+    Nothing is appended if the root's box is surely inside; OUTSIDE is returned if it is surely
+    outside. y is in the world; the row is in local coordinates of `frame`, the frame of the
+    instance's tree, and `leaf` is the row of that tree in `instanced`.
+    """
     stay_outlined()
     size = largest(n)
     if size == 0.0:
@@ -112,7 +119,11 @@ def _on_axis(axis, n):
 
 
 def _approach_planes(region, i, instanced, leaf, frame, rows):
-    """Write the planes of polytope i that may cut an instance's tree to `rows`."""
+    """Write the planes of polytope i that may cut an instance's tree to `rows`; return how many.
+
+    Returns OUTSIDE, which is negative, if the tree is surely outside. `frame` is the frame of the
+    tree, and `leaf` the row of the tree in `instanced`.
+    """
     planes, planes_each, count = region.planes, peek(region.shape, 0), np.int64(0)
     for k in range(planes_each):
         a, b, c, w = row_of(planes, 4 * (i * planes_each + k))
@@ -123,7 +134,11 @@ def _approach_planes(region, i, instanced, leaf, frame, rows):
 
 
 def _approach_box(region, i, instanced, leaf, frame, rows):
-    """Write the planes of box i that may cut an instance's tree to `rows`."""
+    """Write the planes of box i that may cut an instance's tree to `rows`; return how many.
+
+    Returns OUTSIDE, which is negative, if the tree is surely outside. `frame` is the frame of the
+    tree, and `leaf` the row of the tree in `instanced`.
+    """
     count = np.int64(0)
     for k in range(6):  # the half-space x - lower >= 0 of an axis for even k, else upper - x >= 0
         axis, n = k >> 1, (1.0 if k & 1 == 0 else -1.0)
@@ -135,7 +150,11 @@ def _approach_box(region, i, instanced, leaf, frame, rows):
 
 
 def _approach_ball(region, i, instanced, leaf, frame, rows):
-    """Write the axes of ball i to `rows`: y - centre as three rows; then its squared radius."""
+    """Write ball i to `rows` in `frame`, that of an instance's tree; return 3, the number of rows.
+
+    Row k, (g, h, error), gives component k of y - centre as g . x' + h, for a point x' of the tree
+    that is y in the world; the squared radius follows. `leaf` is the tree's row in `instanced`.
+    """
     for axis in range(3):
         n, w = _on_axis(axis, 1.0), -peek(region.center, 3 * i + axis)
         g, h, error = _plane_in_leaf(instanced, leaf, frame, n, w)
@@ -148,16 +167,25 @@ def _approach_ball(region, i, instanced, leaf, frame, rows):
 
 @by_type()
 def approach(region, i, instanced, leaf, frame, rows):
-    """Write region i to `rows`, in the frame of the tree of an instance; return how many rows."""
-    # It is OUTSIDE if no primitive of the instance can overlap the region, 0 if all are surely
-    # inside.
+    """Write region i to `rows`, in the frame of the tree of an instance; return how many rows.
+
+    Returns OUTSIDE if no primitive of the instance can overlap the region, and 0 if all primitives
+    are surely inside. `leaf` is the row of the tree in `instanced`, `frame` the frame of the tree.
+    A row is (g, h, error), ROW numbers, for a point x' of the tree that is y in the world:
+    g . x' + h, within the error, is n . y + w of a plane, or a coordinate of y - centre of a ball.
+    The three rows of a ball are followed by its squared radius.
+    """
     return {
         BoxRegions: _approach_box, PlaneRegions: _approach_planes, SphereRegions: _approach_ball
     }[region.instance_class]  # fmt: skip
 
 
 def _sift_planes(region, rows, count, low, high):
-    """Do as `sift`, by `count` planes: points with g . x' + h >= 0 are inside."""
+    """Return (near, inside): bits of the boxes that a polytope may overlap, and surely contains.
+
+    `rows` are the polytope's `count` planes, from `approach`: points with g . x' + h >= 0 are
+    inside. low..high is a box in each lane. `region` is unused; the signature is that of `sift`.
+    """
     half = F(0.5)
     centre = ((low[0] + high[0]) * half, (low[1] + high[1]) * half, (low[2] + high[2]) * half)
     extent = ((high[0] - low[0]) * half, (high[1] - low[1]) * half, (high[2] - low[2]) * half)
@@ -178,7 +206,11 @@ def _sift_planes(region, rows, count, low, high):
 
 @inlined
 def _squares_on_axis(rows, at, centre, extent):
-    """Return (lower, upper): squared bounds of distances on an axis from a ball's centre."""
+    """Return (lower, upper): squared bounds of boxes' distances on one axis from a ball's centre.
+
+    `centre` and `extent` are the centres and half sizes of boxes, a box in each lane. The row at
+    index `at` of `rows`, (g, h, error), gives the coordinate g . x' + h relative to the ball.
+    """
     x, y, z = peek(rows, at), peek(rows, at + 1), peek(rows, at + 2)
     middle = abs(((centre[0] * x + centre[1] * y) + centre[2] * z) + peek(rows, at + 3))
     spread = (extent[0] * abs(x) + extent[1] * abs(y)) + extent[2] * abs(z)
@@ -189,7 +221,11 @@ def _squares_on_axis(rows, at, centre, extent):
 
 
 def _sift_ball(region, rows, count, low, high):
-    """Do as `sift`, by the three rows of a ball and its squared radius."""
+    """Return (near, inside): bits of the boxes that a ball may overlap, and surely contains.
+
+    `rows` are the ball's three rows and its squared radius, from `_approach_ball`; low..high is a
+    box in each lane. `region` and `count` are unused; the signature is that of `sift`.
+    """
     a = convert(low[0], 0.0), convert(low[1], 0.0), convert(low[2], 0.0)
     b = convert(high[0], 0.0), convert(high[1], 0.0), convert(high[2], 0.0)
     centre = ((a[0] + b[0]) * 0.5, (a[1] + b[1]) * 0.5, (a[2] + b[2]) * 0.5)
@@ -206,6 +242,9 @@ def _sift_ball(region, rows, count, low, high):
 
 @by_type(inline=True)
 def sift(region, rows, count, low, high):
-    """Return (near, inside): bits of the boxes that a region may overlap, and surely contains."""
-    # low..high is a box in each lane; an unused lane is in neither. `region` only tells the kind.
+    """Return (near, inside): bits of the boxes that a region may overlap, and surely contains.
+
+    `rows` are the region's `count` rows, from `approach`; `region` only tells its kind. low..high
+    is a box in each lane; an unused lane is in neither.
+    """
     return _sift_ball if region.instance_class is SphereRegions else _sift_planes

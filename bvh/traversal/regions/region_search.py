@@ -102,13 +102,16 @@ def new_found(size: int) -> Found:
 
 @inlined
 def _in_tlas():
-    """Return the `Position` in a TLAS, or in a tree that is not in a scene."""
+    """Return the `Position` in a TLAS, or in a tree that is not in a scene: no base, leaf, rows."""
     return Position(np.int64(-1), np.int64(-1), np.int64(0))
 
 
 @inlined
 def group_box(groups, at, error):
-    """Return the corners of boxes, in lanes, of the triangles of the group at `at`, enlarged."""
+    """Return the corners (lower, upper) of boxes of a group's triangles, enlarged by `error`.
+
+    The group is at index `at` of `groups`. A corner is three vectors, with a triangle in each lane.
+    """
     v0, (e1, e2) = group_origin(groups, at), group_edges(groups, at)
     x1, y1, z1 = v0[0] + e1[0], v0[1] + e1[1], v0[2] + e1[2]
     x2, y2, z2 = v0[0] + e2[0], v0[1] + e2[1], v0[2] + e2[2]
@@ -127,7 +130,11 @@ def group_box(groups, at, error):
 
 @inlined
 def _add(found, i, prim, answer, count):
-    """Append `prim` for MEET, ~prim for UNSURE, as a result of query i; return the count."""
+    """Append a primitive as a result of query i to `found`, a `Found`; return the new count.
+
+    It is appended as `prim` if `answer` is MEET, as ~prim if UNSURE, and not at all if APART.
+    `count` is the number of results before.
+    """
     if answer != APART:
         poke(found.query, count, np.int64(i))
         poke(found.prim, count, prim if answer == MEET else ~prim)
@@ -137,13 +144,19 @@ def _add(found, i, prim, answer, count):
 
 @inlined
 def _test(task, i, prim, count):
-    """Append `prim`, or ~prim if undecided, if it may overlap region i; return the new count."""
+    """Append `prim`, or ~prim if undecided, if it may overlap region i; return the new `count`.
+
+    `task` is the search's `_Task`, and `count` the number of its results.
+    """
     answer = np.int64(decide(task.tree.primitives, task.region, i, prim, task.polygon))
     return _add(task.found, i, prim, answer, count)
 
 
 def _visit_triangles(primitives, task, i, position, code, top, count):
-    """Append the triangles of the leaf `code` that overlap region i (see `visit`)."""
+    """Append the triangles of the leaf `code` that overlap region i; return (position, top, count).
+
+    `task` is the search's `_Task`. Only `count`, the number of results, changes.
+    """
     tree = task.tree
     first, rows = leaf_rows(code)
     error = F(frames.bound(tree.frame) * GROUP_ERROR)
@@ -159,7 +172,10 @@ def _visit_triangles(primitives, task, i, position, code, top, count):
 
 
 def _visit_shapes(primitives, task, i, position, code, top, count):
-    """Append the shapes of the leaf `code` that overlap region i (see `visit`)."""
+    """Append the shapes of the leaf `code` that overlap region i; return (position, top, count).
+
+    `task` is the search's `_Task`. Only `count`, the number of results, changes.
+    """
     first, rows = leaf_rows(code)
     for row in range(first, first + rows):
         prim = np.int64(peek(task.tree.ids, row))
@@ -169,7 +185,11 @@ def _visit_shapes(primitives, task, i, position, code, top, count):
 
 
 def _visit_instanced(primitives, task, i, position, code, top, count):
-    """Visit a leaf of a BLAS, or enter that of a leaf of the TLAS (see `visit`)."""
+    """Visit a leaf of a scene for region i; return (position, top, count) after it.
+
+    At a leaf of a BLAS, overlapping primitives are appended to the `count` results. A leaf of the
+    TLAS is one instance, whose BLAS is entered: its root is pushed on the stack, of height `top`.
+    """
     if position.base >= 0:  # in a BLAS
         return position, top, _visit_blas_leaf(task, i, position, code, count)
     leaf = np.int64(peek(task.tree.ids, leaf_rows(code)[0]))
@@ -186,7 +206,11 @@ def _visit_instanced(primitives, task, i, position, code, top, count):
 
 @kernel
 def _visit_blas_shapes(task, i, leaf, entry, count):
-    """Append the shapes of a leaf of a BLAS that overlap region i; return the count."""
+    """Append the shapes of a leaf of a BLAS that overlap region i; return the new `count`.
+
+    `entry` is 2 * the leaf's code, plus 1 if the region surely contains all of it. `leaf` is the
+    row of the instance's tree.
+    """
     ids = tree_rows.ids(row_of(task.tree.primitives, leaf))
     first, number = leaf_rows(entry >> 1)
     for row in range(first, first + number):
@@ -200,7 +224,11 @@ def _visit_blas_shapes(task, i, leaf, entry, count):
 
 @kernel
 def _visit_blas_leaf(task, i, position, entry, count):
-    """Append the primitives of a leaf of a BLAS that overlap region i; return the count."""
+    """Append the primitives of a leaf of a BLAS that overlap region i; return the new `count`.
+
+    `entry` is 2 * the leaf's code, plus 1 if the region surely contains all of it. `position` tells
+    the instance and how many rows the region has in its frame.
+    """
     leaf = position.leaf
     row = row_of(task.tree.primitives, leaf)
     if kind_of(task.tree.primitives, leaf) >= SPHERES:
@@ -229,9 +257,11 @@ def _visit_blas_leaf(task, i, position, entry, count):
 
 @by_type(inline=True)
 def visit(primitives, task, i, position, code, top, count):
-    """Test region i against a leaf, an entry of the stack; return (position, top, count)."""
-    # These are the `Position`, the height of the stack, and the number of results. A leaf of a TLAS
-    # has a BLAS, which is entered instead.
+    """Test region i against the primitives of the leaf `code`, an entry of the stack.
+
+    A leaf of a TLAS has a BLAS, which is entered instead. Returns (position, top, count): the
+    `Position`, the height of the stack, and the number of results, after the visit.
+    """
     return {
         Triangles: _visit_triangles, Instanced: _visit_instanced,
         **dict.fromkeys((Boxes, Spheres, Capsules), _visit_shapes),
@@ -240,7 +270,10 @@ def visit(primitives, task, i, position, code, top, count):
 
 @inlined
 def _push_tree(task, code, top):
-    """Push those children of a node of a tree or TLAS that the region may overlap."""
+    """Push on `task.stack` those children of a node of a tree or TLAS that the region may overlap.
+
+    `code` is the node's code, `top` the height of the stack; the new height is returned.
+    """
     blocks, at = task.tree.blocks, node_at(code)
     low, high = child_boxes(blocks, at)
     bits = mask_bits(reach(task.region, task.local, low, high))
@@ -252,7 +285,11 @@ def _push_tree(task, code, top):
 
 
 def _push_instanced(primitives, task, position, code, top):
-    """Push those children of a node of a scene that the region may overlap."""
+    """Push the children of a node of a scene that the region may overlap; return the new `top`.
+
+    In a BLAS, `code` is 2 * the node's code, plus 1 if the region surely contains the node's box;
+    so are the entries that are pushed. `top` is the height of the stack.
+    """
     if position.base < 0:  # in the TLAS
         return _push_tree(task, code, top)
     blocks, at = tree_rows.blocks(row_of(primitives, position.leaf)), node_at(code >> 1)
@@ -272,7 +309,10 @@ def _push_instanced(primitives, task, position, code, top):
 
 @by_type(inline=True)
 def push(primitives, task, position, code, top):
-    """Push the children of a node that the region may overlap; return the stack's new height."""
+    """Push the children of a node that the region may overlap; return the new `top`.
+
+    `code` is the node's entry of the stack (see `Position`); `top` is the height of the stack.
+    """
     if primitives.instance_class is Instanced:
         return _push_instanced
     return lambda primitives, task, position, code, top: _push_tree(task, code, top)
@@ -280,9 +320,12 @@ def push(primitives, task, position, code, top):
 
 @entry
 def search_regions(row, regions, end, search, found):
-    """Continue a `Search` up to query `end`, or until results might not fit into `found`."""
-    # Returns whether all queries are done. There is one region for each query. Results are written
-    # to `found`, a `Found`, from its start, and their number to `search.state[COUNT]`.
+    """Continue a `Search` up to query `end`, excluded, or until results might not fit into `found`.
+
+    Returns whether all queries are done. `row` is the tree row of the tree or scene, `regions` are
+    `BoxRegions`, `SphereRegions` or `PlaneRegions`, one region for each query. Results are written
+    to `found`, a `Found`, from its start, and their number to `search.state[COUNT]`.
+    """
     tree, region, state = as_pointers(row), as_pointers(regions), simd.pointer(search.state)
     stack, local = simd.pointer(search.stack), simd.pointer(search.numbers)
     scale = frames.scale(tree.frame)

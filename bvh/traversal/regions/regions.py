@@ -61,7 +61,11 @@ Regions = BoxRegions | SphereRegions | PlaneRegions
 
 
 def _local_box(region, i, frame, local, scale):
-    """Write the corners of box i, rounded outward, to `local[:6]`: lower, then upper."""
+    """Write the corners of box i, local and rounded outward, to `local[:6]`: lower, then upper.
+
+    Local coordinates are (x - centre of `frame`) * `scale`. Returns False, with `local` undefined,
+    if the box is empty or not finite.
+    """
     low, high, centre = vector(region.lower, i), vector(region.upper, i), frames.centre(frame)
     if not (finite(low) and finite(high)):
         return False
@@ -76,7 +80,11 @@ def _local_box(region, i, frame, local, scale):
 
 
 def _local_sphere(region, i, frame, local, scale):
-    """Write the centre and the squared, enlarged radius of ball i to `local[:4]`."""
+    """Write ball i in local coordinates to `local[:4]`: its centre, then its squared radius.
+
+    Local coordinates are (x - centre of `frame`) * `scale`. The radius is enlarged by all errors.
+    Returns False, with nothing written, if a number is not finite or the radius is negative.
+    """
     center, radius = vector(region.center, i), peek(region.radius, i)
     if not (finite(center) and 0.0 <= radius < INF):
         return False
@@ -92,7 +100,11 @@ def _local_sphere(region, i, frame, local, scale):
 
 
 def _local_planes(region, i, frame, local, scale):
-    """Write (n, height) of each plane of polytope i, moved outward, to `local`."""
+    """Write the planes of polytope i, local and moved outward, to `local`: (n, height) of each.
+
+    A point x' = (x - centre of `frame`) * `scale` is inside a plane where n . x' + height >= 0.
+    Returns False, with `local` undefined, if a plane is not finite or excludes all of space.
+    """
     # Planes are divided by the largest component of n, which becomes 1 or -1, unless n is 0.
     count, centre = peek(region.shape, 0), frames.centre(frame)
     for k in range(count):
@@ -120,7 +132,11 @@ def _local_planes(region, i, frame, local, scale):
 
 
 def _reach_box(region, local, low, high):
-    """Do as `reach`, by the corners of a box."""
+    """Return the mask of the node boxes low..high, a box in each lane, that box `local` overlaps.
+
+    `local` is the query's box, from `_local_box`: an unused lane, from inf to -inf, is beyond it.
+    `region` is unused; the signature is that of `reach`.
+    """
     first, last = vector(local, 0), vector(local, 1)
     below = (low[0] <= last[0]) & (low[1] <= last[1]) & (low[2] <= last[2])
     return below & (high[0] >= first[0]) & (high[1] >= first[1]) & (high[2] >= first[2])
@@ -128,7 +144,10 @@ def _reach_box(region, local, low, high):
 
 @inlined
 def _squared_gap(low, high, x):
-    """Return the squared distances, in float64, of x from the intervals low..high, in lanes."""
+    """Return the squared distances, in float64, of the number x from the intervals low..high.
+
+    `low` and `high` are vectors of WIDTH lanes, an interval in each; within it the distance is 0.
+    """
     zero = splat(np.float64(0.0), WIDTH)
     below = convert(low, np.float64(0.0)) - x
     above = x - convert(high, np.float64(0.0))
@@ -137,7 +156,10 @@ def _squared_gap(low, high, x):
 
 
 def _reach_sphere(region, local, low, high):
-    """Do as `reach`, by the centre and the squared radius of a ball."""
+    """Return the mask of the node boxes low..high, a box in each lane, that a ball may overlap.
+
+    `local` is the ball, from `_local_sphere`; `region` is unused, for the signature of `reach`.
+    """
     # Not <=: NaN must mean "may overlap". Unused lanes have low > high.
     total = (
         _squared_gap(low[0], high[0], peek(local, 0))
@@ -155,9 +177,11 @@ def _largest_product(low, high, n):
 
 
 def _reach_planes(region, local, low, high):
-    """Do as `reach`, by (n, height) of each plane; n . x + height >= 0 is inside."""
-    # A box is excluded if its corner of largest n . x is outside of any one plane: then all of it
-    # is.
+    """Return the mask of the node boxes low..high, a box in each lane, that a polytope may overlap.
+
+    `local` has (n, height) of each plane, from `_local_planes`; n . x + height >= 0 is inside. A
+    box is excluded if its corner of largest n . x is outside of any one plane: then all of it is.
+    """
     # Unused lanes have low > high. Not >= below: NaN must mean "may overlap".
     inside = low[0] <= high[0]
     for k in range(peek(region.shape, 0)):
@@ -173,10 +197,12 @@ def _reach_planes(region, local, low, high):
 
 @by_type()
 def to_local(region, i, frame, local, scale):
-    """Write region i to `local`, enlarged by rounding errors; return False if it is empty."""
-    # Coordinates are (x - centre of `frame`) * `scale`. Written are both corners of a box, the
-    # centre and squared radius of a ball, or (n, height) of each plane of a polytope, n . x +
-    # height >= 0. False is also returned if a number is not finite; `local` is undefined then.
+    """Write region i, in local coordinates of a tree and enlarged by rounding errors, to `local`.
+
+    Written are both corners of a box, the centre and squared radius of a ball, or (n, height) of
+    each plane of a polytope, n . x + height >= 0. Returns False if nothing overlaps the region, as
+    it is empty or not finite. `scale` is the scale of `frame`, the frame of the tree.
+    """
     return {
         BoxRegions: _local_box, SphereRegions: _local_sphere, PlaneRegions: _local_planes
     }[region.instance_class]  # fmt: skip
@@ -184,8 +210,12 @@ def to_local(region, i, frame, local, scale):
 
 @by_type(inline=True)
 def reach(region, local, low, high):
-    """Return the mask of the boxes low..high, in lanes, that a region, `local`, may overlap."""
-    # `region` only tells the kind and the number of planes. The mask is False in unused lanes.
+    """Return the mask of the node boxes, in lanes, that a region may overlap.
+
+    `local` has the region's numbers, from `to_local`; `region` only tells its kind and the number
+    of planes. `low` and `high` are the corners of the boxes, a vector for each axis. The mask is
+    False in unused lanes.
+    """
     return {
         BoxRegions: _reach_box, SphereRegions: _reach_sphere, PlaneRegions: _reach_planes
     }[region.instance_class]  # fmt: skip
@@ -193,9 +223,11 @@ def reach(region, local, low, high):
 
 @by_type(inline=True)
 def _numbers_of(region, i):
-    """Return region i, in world coordinates, as the last arguments of overlap tests."""
-    # They are corners, or centre and radius, or the array of all planes and the range of rows in
-    # it.
+    """Return region i, in world coordinates, as the last arguments of overlap tests.
+
+    They are (lower, upper) of a box, (center, radius) of a ball, or (planes, first, end) of a
+    polytope: the array of all planes, and the range of the rows of polytope i.
+    """
     return {
         BoxRegions: lambda region, i: (vector(region.lower, i), vector(region.upper, i)),
         SphereRegions: lambda region, i: (vector(region.center, i), peek(region.radius, i)),
@@ -223,7 +255,10 @@ def _triangle_and_box(v0, v1, v2, low, high):
 
 @by_type(inline=True)
 def _decide_triangle(primitives, region, i, prim, scratch):
-    """Return APART, MEET or UNSURE (not decided) for region i and a triangle."""
+    """Return APART, MEET or UNSURE (not decided) for region i and triangle `prim`, in the world.
+
+    `scratch` is memory for the polygons to which planes cut the triangle.
+    """
     if region.instance_class is PlaneRegions:
         return lambda primitives, region, i, prim, scratch: overlap.triangle_and_planes(
             *corners(primitives, prim), *_numbers_of(region, i), scratch
@@ -236,7 +271,10 @@ def _decide_triangle(primitives, region, i, prim, scratch):
 
 @by_type()
 def _decide_round(capsule, region, i):
-    """Return APART, MEET or UNSURE for region i and the surface of a capsule (p, q, radius)."""
+    """Return APART, MEET or UNSURE (not decided) for region i and the surface of a capsule.
+
+    `capsule` is (p, q, radius): p and q are the ends of its axis, in the world, equal for a sphere.
+    """
     test = {
         BoxRegions: round_regions.surface_and_box,
         SphereRegions: round_regions.surface_and_sphere,
@@ -246,7 +284,11 @@ def _decide_round(capsule, region, i):
 
 
 def _decide_instanced(primitives, region, i, prim, scratch):
-    """Return APART, MEET or UNSURE for region i and a primitive of a scene."""
+    """Return APART, MEET or UNSURE (not decided) for region i and a primitive of a scene.
+
+    `prim` is the code of a triangle, sphere or capsule, which is moved to the world. `scratch` is
+    memory for the polygons to which planes cut a triangle.
+    """
     if kind_of(primitives, leaf_of(prim)) >= SPHERES:
         return _decide_round(instanced_capsule(primitives, prim), region, i)
     return _decide_triangle(primitives, region, i, prim, scratch)
@@ -254,8 +296,11 @@ def _decide_instanced(primitives, region, i, prim, scratch):
 
 @by_type()
 def decide(primitives, region, i, prim, scratch):
-    """Return APART, MEET or UNSURE (not decided) for region i and a primitive, in the world."""
-    # `scratch` is memory for the polygons to which planes cut a triangle.
+    """Return APART, MEET or UNSURE (not decided) for region i and a primitive, in the world.
+
+    `prim` is the primitive's id, in a scene its code. `scratch` is memory for the polygons to which
+    planes cut a triangle.
+    """
     kind = primitives.instance_class
     if kind in (Spheres, Capsules):
         capsule = KINDS[kind].capsule

@@ -79,10 +79,13 @@ def _leaf_is_cheaper(count, box, cost, limits):
 
 @entry
 def build_subtrees(records, spatial, tasks, block, limits, state, scratch):
-    """Build the subtrees of ranges into a block of nodes; return the number of their nodes."""
-    # `tasks` (k, RANGE_WIDTH) are the ranges; the first k nodes are the roots. `spatial` is
-    # `space.Spatial`, or None. `block` is `SubtreeNodes`. `state` is (cancel, done), arrays of one
-    # number: a cancel that is not 0 stops the build, and `done` counts the records in leaves.
+    """Build the subtrees of ranges into a block of nodes; return the number of their nodes.
+
+    `tasks` (k, RANGE_WIDTH) are the ranges; the first k nodes are the roots. `spatial` is
+    `space.Spatial`, or None for a builder without spatial splits. `block` is `SubtreeNodes`.
+    `state` is (cancel, done), arrays of one number: a cancel that is not 0 stops the build, and
+    `done` counts the records in leaves. `scratch` is that of `new_scratch`.
+    """
     deepest, group_bits, _ = limits
     cancel, done = state
     # Rows of each half of the array of records (see above), and records of a full group.
@@ -188,11 +191,13 @@ def build(
     records: NDArray[np.float32], boxes: NDArray[np.float32] | None = None, *, threads: int = 1,
     progress: Progress | None = None, group_bits: int = GROUP_BITS, max_leaf: int = MAX_LEAF,
 ) -> Nodes:  # fmt: skip
-    """Build a tree over the first half of `records`, (2 n, 8); both halves are overwritten."""
-    # `boxes` (2, 8) are the box of all records and that of their doubled centres, if they are
-    # known. The tree does not depend on the number of threads. A leaf costs one for each started
-    # group of 1 << group_bits records. `progress` gets (primitives done, all) up to twenty times a
-    # second.
+    """Build a tree over the first half of `records`, (2 n, 8); both halves are overwritten.
+
+    `boxes` (2, 8) are the box of all records and that of their doubled centres, if they are known.
+    The tree does not depend on the number of threads. A leaf costs one for each started group of
+    1 << group_bits records, and has at most `max_leaf`. `progress` gets (primitives done, all) up
+    to twenty times a second.
+    """
     count = len(records) // 2
     if count == 0:
         return subtrees.no_nodes()

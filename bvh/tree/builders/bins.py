@@ -48,9 +48,11 @@ def new_sides(count: int) -> NDArray[np.float32]:
 
 @kernel
 def fill_bins(records, begin, end, centres, scale, used, bins):
-    """Put records into `used` bins of each axis; the bins of axis k begin at k * BINS."""
-    # `centres` is the box of their doubled centres; `scale` are `records.scales` of it for `used`
-    # bins.
+    """Put records begin..end into `used` bins of each axis; the bins of axis k begin at k * BINS.
+
+    `centres` is the box of the records' doubled centres, and `scale` is `records.scales` of this
+    box for `used` bins.
+    """
     # Neighbours often fall into the same bins, so that one store waits for the other: in long
     # ranges every second record goes into a second set of bins.
     second = 3 * BINS if end - begin >= 4 * BINS else 0
@@ -88,9 +90,11 @@ def _side_costs(sides, row, group_bits):
 
 @inlined
 def _put_sides(bins, first, used, sides):
-    """Write sizes and counts of both sides of each split of one axis to `sides`."""
-    # The sides of the split after bin b, of `used` bins from `first` on, are in row first + b of
-    # each half of `sides`.
+    """Write the sizes and counts of both sides of each split of one axis to `sides`.
+
+    The axis has `used` bins, rows of `bins` from `first` on. The sides of the split after bin b are
+    in row first + b of each half of `sides`.
+    """
     half, none = len(sides) >> 1, simd.splat(np.int32(0), 4)
     box, count = record.empty_box(), none
     for b in range(first + used - 2, first - 1, -1):
@@ -106,10 +110,12 @@ def _put_sides(bins, first, used, sides):
 
 @kernel
 def best_split(bins, stride, used, group_bits, sides):
-    """Return (cost, axis, last bin on the left, records there) of the cheapest split."""
-    # Axis k has used[k] bins, rows of `bins` from k * stride on. A side of a split costs its half
-    # area for each started group of 1 << group_bits records. The axis is -1 if nothing can be
-    # split. `sides` is scratch: see `new_sides`.
+    """Return (cost, axis, last bin on the left, records on the left) of the cheapest split.
+
+    Axis k has used[k] bins, rows of `bins` from k * stride on. A side of a split costs its half
+    area for each started group of 1 << group_bits records. The axis is -1 if nothing can be split.
+    `sides` is scratch: see `new_sides`.
+    """
     for axis in range(3):
         _put_sides(bins, axis * stride, used[axis], sides)
     half, numbers = len(sides) >> 1, simd.lane_numbers(WIDTH)
@@ -132,7 +138,10 @@ def best_split(bins, stride, used, group_bits, sides):
 
 @kernel
 def bound_halves(bins, used, axis, last, boxes):
-    """Write the boxes of both sides of the split after bin `last` to rows LEFT and RIGHT."""
+    """Write the boxes of both sides of the split after bin `last` to rows LEFT and RIGHT.
+
+    The axis has `used` bins.
+    """
     box = record.empty_box()
     for b in range(axis * BINS, axis * BINS + last + 1):
         box = record.join(box, record.load(bins, b))
@@ -145,10 +154,12 @@ def bound_halves(bins, used, axis, last, boxes):
 
 @kernel
 def move(records, begin, end, split, left, right, boxes):
-    """Move records to rows from `left` on, or from `right` on, by a split between bins."""
-    # `split` is (axis, last bin on the left, minus twice the lowest centre, bins in a unit). The
-    # boxes of both sides' doubled centres are written to rows LEFT_CENTRES and RIGHT_CENTRES of
-    # `boxes`.
+    """Move records begin..end to rows from `left` on, or from `right` on, by a split between bins.
+
+    `split` is (axis, last bin on the left, minus twice the lowest centre on the axis, bins in a
+    unit of the axis). Writes the boxes of both sides' doubled centres to rows LEFT_CENTRES and
+    RIGHT_CENTRES of `boxes`.
+    """
     axis, last, low, scale = split
     none = record.empty_box()
     lefts, rights = none, none

@@ -64,9 +64,11 @@ def bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray
 
 @entry
 def _fill_cells(records, begin, end, boxes, bits, cells, cell_bins):
-    """Write the cell of each record in begin..end to `cells`, and put it into the cell's bin."""
-    # The grid divides boxes[1], the box of all centres, into 1 << bits[k] layers across axis k. The
-    # number of a cell has the bits of its layer on x first, then those on y and z.
+    """Write the cell of each record in begin..end to `cells`, and put it into the cell's bin.
+
+    The grid divides boxes[1], the box of the centres of all records, into 1 << bits[k] layers
+    across axis k. The number of a cell has the bits of its layer on x first, then those on y and z.
+    """
     box = record.load(boxes, 1)
     scale = record.scales(box, np.float32(LAYERS))
     shifts = AXIS_BITS - bits[0], AXIS_BITS - bits[1], AXIS_BITS - bits[2]
@@ -90,11 +92,13 @@ def _layer(cell, axis, bits):
 
 @entry
 def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
-    """Split cells into ranges of up to `grain` records, or of one cell."""
-    # Returns the number of nodes, whose `links` are written down to the ranges, and that of ranges.
-    # `limits` are (grain, depth of the root, deepest level, group bits). `ranges` gets NODE and
-    # DEPTH of each range, and in END its number of records; `range_of` the range of each cell. A
-    # range that might become too deep is not split further.
+    """Split cells into ranges of up to `grain` records, or of one cell.
+
+    Returns the number of nodes, whose `links` are written down to the ranges, and that of ranges.
+    `limits` are (grain, depth of the root, deepest level, group bits). `ranges` gets the columns
+    NODE and DEPTH of each range, and in END its number of records; `range_of` the range of each
+    cell. A range that might become too deep is not split further.
+    """
     # Pending ranges: BEGIN..END are positions in `order`, a list of all cells that have records,
     # and LIMIT is the number of records.
     grain, level, deepest, group_bits = limits
@@ -234,11 +238,14 @@ def split_top(
     records: NDArray[np.float32], boxes: NDArray[np.float32], deepest: int, group_bits: int,
     threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:  # fmt: skip
-    """Split all records into ranges that are small enough for one thread."""
-    # The first half of `records` holds them; a split moves a range to the other half. `boxes` (2,
-    # 8) are the box of all and that of their centres. Returns the links of the nodes above the
-    # ranges, (t, 2), and the ranges as tasks (see `subtrees`). Ranges that no grid splits stay
-    # large.
+    """Split all records into ranges that are small enough for one thread.
+
+    The first half of `records` holds them; a split moves a range to the other half. `boxes` (2, 8)
+    are the box of all and that of their centres. Returns the links of the nodes above the ranges,
+    (t, 2), and the ranges as tasks (see `subtrees`). Ranges that no grid splits stay large.
+    `deepest` is the deepest level that a tree may have; a side of a split costs its half area for
+    each started group of 1 << group_bits records.
+    """
     half = len(records) // 2
     run = subtrees.task_size(half)
     grain = max(run // subtrees.RANGES, subtrees.SMALLEST_RANGE)

@@ -240,7 +240,10 @@ def scales(box, count):
 
 @inlined
 def _bin_lanes(point, box, scale):
-    """Return the bin of a point on each axis of a box around it: four lanes, one unused."""
+    """Return the bin of a point on each axis of a box around it: four lanes of int32, one unused.
+
+    Bins begin at the lower corner of the box, with `scale` bins in a unit.
+    """
     return simd.convert((_high(point) + _low(box)) * scale, np.int32(0))
 
 
@@ -253,7 +256,11 @@ def bins_of(point, box, scale):
 
 @inlined
 def spans_of(r, box, scale, last):
-    """Return the first bin, 0 to `last`, that a record's box is in on each axis, then the last."""
+    """Return the first bin that a record's box is in on each axis, then the last: six integers.
+
+    Bins begin at the lower corner of `box`, `scale` bins in a unit, and are numbered from 0 to
+    `last`. The last bin of a record is not before its first one.
+    """
     begin, most = _low(box), simd.splat(np.int32(last), 4)
     first = simd.convert((begin - _low(r)) * scale, np.int32(0))
     first = simd.lesser(simd.greater(first, simd.splat(np.int32(0), 4)), most)
@@ -264,8 +271,11 @@ def spans_of(r, box, scale, last):
 
 @inlined
 def drop(bins, begin, r, box, scale, stride):
-    """Put a record into the bin of its centre on each axis k, of those from begin + k stride on."""
-    # `box` is the box of the doubled centres of all records, with `scale` bins in a unit.
+    """Put a record into the bin of its centre on each axis.
+
+    `box` is the box of the doubled centres of all records, with `scale` bins in a unit. The bins
+    of axis k begin in row `begin` + k * `stride`.
+    """
     x, y, z = simd.three_of(_bin_lanes(centre(r), box, scale) * np.int32(WIDTH))
     begin, stride = begin * WIDTH, stride * WIDTH
     _put_at(bins, begin + x, r)

@@ -54,9 +54,12 @@ def build(
     triangles: Triangles, records: NDArray[np.float32], count: int, frame: NDArray[np.float64],
     boxes: NDArray[np.float32] | None = None, *, threads: int = 1, progress: Progress | None = None,
 ) -> Nodes:  # fmt: skip
-    """Build a tree with spatial splits over `count` triangles, whose records come first."""
-    # Half of the rows of `records`, all of which are overwritten, are the capacity for triangles
-    # and pieces. `boxes` are as in `binned_sah.build`.
+    """Build a tree with spatial splits over `count` triangles.
+
+    The first `count` rows of `records` are the triangles' records in the local frame. All rows are
+    overwritten; half of them are the capacity for triangles and pieces. `boxes` (2, 8) are the box
+    of all records and that of their doubled centres, if they are known.
+    """
     capacity = len(records) // 2
     if count == 0:
         return subtrees.no_nodes()

@@ -44,9 +44,11 @@ class Shared(NamedTuple):
 
 @entry
 def _fill_chunk(spatial, records, begin, end, boxes, in_space):
-    """Fill the bins of `spatial` with records, by their centres or by their parts."""
-    # boxes[0], the box of the range, is divided if `in_space`, else boxes[1], that of doubled
-    # centres.
+    """Fill the bins of `spatial` with records begin..end, by their centres or by their parts.
+
+    `boxes` are the box of the range and that of its doubled centres. If `in_space`, the bins divide
+    the range's box and get the parts of records in them; otherwise they divide the box of centres.
+    """
     if in_space:
         fill_intervals(spatial, records, begin, end, record.load(boxes, 0))
     else:
@@ -57,8 +59,11 @@ def _fill_chunk(spatial, records, begin, end, boxes, in_space):
 
 @entry
 def _best_bins(spatial, boxes, halves, sides):
-    """Return (cost, axis, last bin, count on the left, whether planes are tried) of a range."""
-    # The axis is -1 for no split. Writes the boxes of both sides to `halves`.
+    """Return (cost, axis, last bin on the left, count there, whether planes are tried).
+
+    It is the best split between the bins of `spatial`, of all records of a range; `boxes` are as in
+    `_fill_chunk`. The axis is -1 for no split. Writes the boxes of both sides to `halves`.
+    """
     scale = record.scales(record.load(boxes, 1), np.float32(BINS))  # the box of the centres
     used = binning.used_bins(scale, BINS)
     cost, axis, last, lefts = binning.best_split(spatial.bins, BINS, used, GROUP_BITS, sides)
@@ -69,8 +74,11 @@ def _best_bins(spatial, boxes, halves, sides):
 
 @entry
 def _best_plane(spatial, boxes, capacity, sides):
-    """Return (cost, axis, last interval, counts on both sides) of the best plane of a range."""
-    # Both sides have at most `capacity` records in sum.
+    """Return (cost, axis, last interval, count on the left, count on the right) of the best plane.
+
+    The plane ends the last interval on the left. The intervals of `spatial` have all records of a
+    range; `boxes` are as in `_fill_chunk`. Both sides have at most `capacity` records in sum.
+    """
     scale = record.scales(record.load(boxes, 0), np.float32(BINS))
     cost, (axis, last, lefts, rights) = best_plane(spatial, scale, capacity, sides)
     return np.float64(cost), axis, last, lefts, rights
@@ -78,10 +86,12 @@ def _best_plane(spatial, boxes, capacity, sides):
 
 @entry
 def _move_chunk(spatial, records, begin, end, boxes, in_space, plane, rows, sides, halves):
-    """Move records begin..end to the sides of a split: rows from rows[0] and rows[1] on."""
-    # `plane` begins with the axis and the last bin on the left. If `in_space`, writes the numbers
-    # of records moved to `sides`, and the boxes of sides and centres to `halves`; else those of
-    # centres.
+    """Move records begin..end to both sides of a split: to rows from rows[0] and rows[1] on.
+
+    `plane` begins with the axis of the split and the last bin or interval on the left. A split
+    `in_space` writes the numbers of records moved to `sides`, and the boxes of both sides and their
+    centres to `halves`; a split between bins, where `sides` are known, only those of centres.
+    """
     if in_space:
         box = record.load(boxes, 0)
         sides[0], sides[1] = split_at_plane(
@@ -216,9 +226,11 @@ class SharedRange:
 def split_top(
     shared: Shared, count: int, boxes: Records, grain: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Split all `count` records into ranges of up to `grain`, or that nothing splits."""
-    # Returns the links (t, 2) of the nodes above the ranges, and the ranges as tasks. `boxes` (2,
-    # 8) are the box of all records and that of their centres.
+    """Split all `count` records into ranges of up to `grain`, or that nothing splits.
+
+    Returns the links of the nodes above the ranges, (t, 2), and the ranges as tasks (see
+    `subtrees`). `boxes` (2, 8) are the box of all records and that of their centres.
+    """
     links, tasks = [(0, 0)], list[Row]()
     level = [(np.array([0, 0, count, 0, 0, shared.half]), boxes)]
     while level:

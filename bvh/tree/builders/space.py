@@ -64,9 +64,11 @@ def _extended(lower, upper, p, is_inside):
 
 @kernel
 def _clip(v, r, axis, low, high):
-    """Return the record of the part of a triangle, or of its record r, between two planes."""
-    # `v` (3, 3) are the local vertices; float32 can hold `low` and `high`. Lower > upper if nothing
-    # is left.
+    """Return the record of the part of a record's triangle between two planes across an axis.
+
+    `v` (3, 3) are the local vertices of the triangle, `r` is the record. The planes are at `low`
+    and `high`, which float32 can hold. Lower > upper in the record of an empty part.
+    """
     # SLACK covers the rounding of vertices and corners: see the top of this file.
     begin, end = low - SLACK, high + SLACK
     lower, upper = simd.splat(INF, 4), simd.splat(-INF, 4)
@@ -100,10 +102,12 @@ _plane = inlined(lambda low, scale, b: np.float64(np.float32(low + np.float32(b)
 
 @kernel
 def fill_intervals(spatial, records, begin, end, box):
-    """Bound the parts of records in each of the BINS intervals of each axis of a box."""
-    # The bins of `spatial` get the boxes of the parts, and count records that are in one interval.
-    # `counts` counts the others twice: those that begin in each interval, and from 3 * BINS on
-    # those that end there.
+    """Bound the parts of records begin..end in each of the BINS intervals of each axis of a box.
+
+    The bins of `spatial` get the boxes of the parts, and count records that are in one interval.
+    `counts` counts the other records twice: first those that begin in each interval, and from
+    3 * BINS on those that end in each.
+    """
     triangles, frame, _, bins, counts, v = spatial
     scale = record.scales(box, np.float32(BINS))
     for b in range(3 * BINS):
@@ -139,9 +143,11 @@ def fill_intervals(spatial, records, begin, end, box):
 
 @kernel
 def best_plane(spatial, scale, capacity, sides):
-    """Return (cost, plane) of the cheapest plane that leaves at most `capacity` pieces."""
-    # The plane is (axis, last interval on the left, records on the left, on the right). Intervals,
-    # `scale` in a unit, are those of `fill_intervals`; `sides` is scratch.
+    """Return (cost, plane) of the cheapest plane, of those that leave at most `capacity` pieces.
+
+    The plane is (axis, last interval on the left, records on the left, on the right). Intervals,
+    `scale` in a unit, are those of `fill_intervals` in `spatial`; `sides` is scratch.
+    """
     bins, counts = spatial.bins, spatial.counts
     best, best_axis, best_bin, best_left, best_right = np.float32(INF), -1, 0, 0, 0
     for axis in range(3):
@@ -182,10 +188,13 @@ def may_cut(spatial, halves, axis):
 
 @kernel
 def cheaper_plane(spatial, records, span, box, halves, split, sides):
-    """Return (cost, plane) of the cheapest plane for a range; (cost of the split, NO_PLANE)."""
-    # `span` is (begin, end, most pieces). `split` is (cost, axis) of the best split between bins,
-    # the axis -1 for none; rows LEFT and RIGHT of `halves` are the boxes of its sides. NO_PLANE: no
-    # plane is cheaper, or the sides hardly overlap.
+    """Return (cost, plane) of the cheapest plane for a range of records with a box.
+
+    `span` is (begin, end, most pieces). `split` is (cost, axis) of the best split between bins, the
+    axis -1 for none; rows LEFT and RIGHT of `halves` are the boxes of its sides. If no plane is
+    cheaper than the split, or its sides hardly overlap, the result is (cost of the split,
+    NO_PLANE). `sides` is scratch of `best_plane`.
+    """
     begin, end, capacity = span
     cost, axis = split
     if not may_cut(spatial, halves, axis):
@@ -198,10 +207,13 @@ def cheaper_plane(spatial, records, span, box, halves, split, sides):
 
 @kernel
 def split_at_plane(spatial, records, begin, end, plane, targets, box, halves):
-    """Move records to their side of a plane; cut those that cross it, or choose a side."""
-    # `plane` is as in `best_plane`, and `box` the one that intervals divide. `targets` are the
-    # first rows of both sides. Writes the boxes of both sides and of their centres to `halves`, and
-    # returns the number of records on each side. A record stays whole where that is cheaper.
+    """Move records begin..end to their side of a plane; cut those that cross it, or choose a side.
+
+    `plane` is as in `best_plane`, and `box` the one that intervals divide. `targets` are the first
+    rows of the left and the right side. Writes the boxes of both sides and of their centres to
+    `halves`, and returns the number of records on each side. A record that crosses the plane stays
+    whole where that is cheaper.
+    """
     triangles, frame, _, bins, _, v = spatial
     axis, last, lefts, rights = plane
     binning.bound_halves(bins, BINS, axis, last, halves)

@@ -183,9 +183,11 @@ def _put_together(
     built: list[tuple[NDArray[np.float32], NDArray[np.int32]]], order: NDArray[np.int32],
     threads: int,
 ) -> Nodes:  # fmt: skip
-    """Return the tree of a top and the subtrees below it."""
-    # built[i] is (bounds, links) of the subtrees whose roots are the nodes roots[begin:end] of the
-    # top, for (begin, end) = runs[i].
+    """Return the tree of a top and the subtrees below it.
+
+    `links` are those of the top; built[i] is (bounds, links) of the subtrees whose roots are the
+    nodes roots[begin:end] of the top, where (begin, end) is runs[i]. `order` has all primitives.
+    """
     top = len(links)
     below = np.array([len(built[i][1]) - end + begin for i, (begin, end) in enumerate(runs)])
     first = np.cumsum(below) - below + top

@@ -133,9 +133,11 @@ def gather_hits(
 
 @inlined
 def _pick(primitives, wanted, pairs, i, out, row):
-    """Return how many different hits of ray i of a block pass the filter, up to `max_hits`."""
-    # If `wanted.kept`, these are written to `out`, sorted by (t, id), from `row` on. `pairs` has
-    # the hits of the block by ray; `pairs.order` becomes their order.
+    """Return how many different hits of ray i of a block pass the filter, up to `wanted.max_hits`.
+
+    If `wanted.kept`, these are written to `out`, sorted by (t, id), from row `row` on. `pairs` has
+    the hits of the block by ray; `pairs.order` becomes their order.
+    """
     hits, order, accept, data = pairs.columns, pairs.order, wanted.accept, wanted.data
     first, last = peek(pairs.starts, i), peek(pairs.starts, i + 1)
     for j in range(first, last):
@@ -191,7 +193,10 @@ def _sort(t, prims, order, first, last):
 
 @by_type()
 def find_hits(tree, rays, scratch, count, goal):
-    """Find the hits of the rays `scratch.active[:count]` of a block; record them in the goal."""
+    """Find the hits of the rays `scratch.active[:count]` of a block, and record them in the goal.
+
+    The goal is an `AllGoal` or a `FirstGoal`.
+    """
     if goal.instance_class is AllGoal and primitives_class(tree) is not Instanced:
         return lambda tree, rays, scratch, count, goal: visit_all(tree, rays, scratch.block, goal)
     return lambda tree, rays, scratch, count, goal: trace(
@@ -230,5 +235,8 @@ def _group_nearest(goal, block, size, pairs):
 
 @by_type()
 def group_by_ray(goal, block, size, pairs):
-    """Write which, starts and prim_id of the hits of a goal to `pairs`, ray by ray."""
+    """Write the hits of a goal for the `size` rays of a block to `pairs`, ray by ray.
+
+    Only `pairs.which`, `pairs.starts` and `pairs.columns.prim_id` are written.
+    """
     return _group_found if goal.instance_class is AllGoal else _group_nearest

@@ -73,7 +73,10 @@ def new_visits() -> Visits:
 
 @inlined
 def _set_limits(lanes):
-    """Narrow SURE_LOW..SURE_HIGH to where hits are certain without a division; see above."""
+    """Narrow SURE_LOW..SURE_HIGH of a block's rays to where hits are certain without a division.
+
+    A limit that excludes nothing of LOW..END becomes infinite (see "Certain hits" above).
+    """
     for r in range(0, BLOCK // WIDTH * GROUP, GROUP):
         slack, infinite = blocks.slacks(lanes, r, WIDTH), simd.splat(F(INF), WIDTH)
         low, high = blocks.sure_lows(lanes, r, WIDTH), blocks.sure_highs(lanes, r, WIDTH)
@@ -84,9 +87,11 @@ def _set_limits(lanes):
 
 @inlined
 def _filter(primitives, groups, group, lanes, r):
-    """Return (bits, certain, back), lanes of a triangle group, for the ray at lane index r."""
-    # Triangles that it may hit, that it surely hits (by the limits of `_set_limits`), and whose
-    # backs face it.
+    """Return (bits, certain, back), lanes of triangle group `group`, for the ray at lane index r.
+
+    These are triangles that the ray may hit, that it surely hits, and whose backs face it.
+    `_set_limits` has set SURE_LOW and SURE_HIGH to bounds for a test without a division.
+    """
     ray = blocks.numbers_of(lanes, r)
     bits, passes, den, numerator, margin = filter_ray(
         primitives, load_group(groups, group), ray, blocks.end(lanes, r)
@@ -159,15 +164,20 @@ def _test_others(primitives, context, visits, queued, goal):
 
 @by_type()
 def _test_leaves(primitives, context, visits, queued, goal):
-    """Test the first `queued` visits of leaves; hits are appended to the goal, or counted."""
+    """Test the rays of the first `queued` visits of leaves against the primitives of the leaves.
+
+    Hits are appended to the goal, an `AllGoal`, or counted.
+    """
     in_groups = primitives.instance_class is Triangles
     return (_test_triangles if in_groups else _test_others).py_func
 
 
 @kernel
 def _visit(context, visits, top, octant, queued, goal):
-    """Make all visits on the stack, of height `top`, of rays of octant `octant`."""
-    # Visits of leaves may wait: `queued` is the number of those that do, and is returned updated.
+    """Make all visits on the stack, whose height is `top`, of rays of octant `octant`.
+
+    Visits of leaves may wait: `queued` is the number of those that do, and is returned updated.
+    """
     stay_outlined()
     tree, _, block = context
     lanes, nodes = block.lanes, tree.blocks
