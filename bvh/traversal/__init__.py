@@ -4,7 +4,6 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `face_mask.py` | Face mask: which faces of a triangle group share a bit with the mask of a query |
 | `regions/` | Region kernels: boxes, balls and frustums against a tree or a scene. |
 | `pairs/` | Pair kernels: which faces of two trees meet, or are closest. |
 | `points/` | Point query kernels: closest point, k nearest, winding number. |

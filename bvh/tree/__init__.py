@@ -27,7 +27,6 @@ Each file imports only from those above it.
 | `oriented_boxes.py` | Oriented boxes around the children of wide nodes: their memory layout, fitting and accessors |
 | `collapse.py` | Collapse of a binary tree to wide nodes, and the visiting orders of their children |
 | `build.py` | Build of a tree: from primitives to records in a local frame, to nodes, to its arrays |
-| `moving_boxes.py` | Refitting of a wide tree over moving boxes, one in each leaf, in place |
 | `refit.py` | Refit: new boxes for a tree whose primitives have moved, with the old topology |
 | `stats.py` | Statistics of a tree: its size, shape, SAH cost and memory; and the check of its structure |
 | `tlas.py` | Top-level acceleration structure (TLAS) of a scene: a tree over moving boxes, one box a leaf |

@@ -145,52 +145,48 @@ def _pointers_with(row, groups, primitives):
     )  # fmt: skip
 
 
-@makes_pointers_of(TriangleRow)
-def _triangle_pointers(arrays):
-    """Return the `TreePointers` of the tree of a `TriangleRow`."""
-    row = rows.row_at(arrays.address)
-    return pointers_at(row, Triangles(rows.points(row), rows.faces(row)))
+def _register(
+    kind: type, primitives: Callable[..., object], groups: Callable[..., object] = rows.groups
+) -> None:
+    """Make `as_pointers` return the `TreePointers` of the tree of a row of the class `kind`.
 
+    `primitives` is a function of the words of the row, and of the row.
+    """
 
-@makes_pointers_of(CompactRow)
-def _compact_pointers(arrays):
-    """Return the `TreePointers` of the tree of a `CompactRow`, with groups of int16."""
-    row = rows.row_at(arrays.address)
-    return _pointers_with(row, rows.compact(row), Triangles(rows.points(row), rows.faces(row)))
-
-
-def _shape_pointers(kind: type) -> Callable[..., object]:
-    """Return the function (row of a tree) -> `TreePointers` for shapes, of the class `kind`."""
-
+    @makes_pointers_of(kind)
     def make(arrays):
         row = rows.row_at(arrays.address)
-        return pointers_at(row, kind(rows.points(row)))
-
-    return make
+        return _pointers_with(row, groups(row), primitives(row, arrays))
 
 
+def _shapes(kind: type) -> Any:
+    """Return the function that makes pointers of shapes of the class `kind`."""
+    return inlined(lambda row, tree: kind(rows.points(row)))
+
+
+_triangles = inlined(lambda row, tree: Triangles(rows.points(row), rows.faces(row)))
+_register(TriangleRow, _triangles)
+_register(CompactRow, _triangles, rows.compact)
 for shape in SHAPES:
-    makes_pointers_of(shape.row)(_shape_pointers(shape.arrays))
+    _register(shape.row, _shapes(shape.arrays))
+# Data counts no references.
+_register(
+    CustomRow,
+    inlined(lambda row, tree: Custom(rows.points(row), tree.intersect, borrowed(tree.data))),
+)
 
 
-@makes_pointers_of(CustomRow)
-def _custom_pointers(arrays):
-    """Return the `TreePointers` of the tree of a `CustomRow`, whose data counts no references."""
-    row = rows.row_at(arrays.address)
-    return pointers_at(row, Custom(rows.points(row), arrays.intersect, borrowed(arrays.data)))
-
-
-@makes_pointers_of(SceneRow)
-def _scene_pointers(arrays):
-    """Return the `TreePointers` of the TLAS of a `SceneRow`."""
-    # part(row, i, number) is the pointer to array i of the primitives, of numbers of this type.
-    row = rows.row_at(arrays.address)
-    instanced = Instanced(
+@inlined
+def _instanced(row, tree):
+    """Return `Instanced` of pointers: part(row, i, number) is array i, of numbers of this type."""
+    return Instanced(
         rows.part(row, 0, 0.0), rows.part(row, 1, 0.0), rows.part(row, 2, 0.0),
         rows.part(row, 3, np.int64(0)), rows.part(row, 4, np.int32(0)),
         rows.part(row, 5, np.int32(0)),
     )  # fmt: skip
-    return pointers_at(row, instanced)
+
+
+_register(SceneRow, _instanced)
 
 
 # Whether the tree of a row has no nodes, so that nothing is found in it.

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, field
@@ -179,32 +178,6 @@ def _split(data, numbering, levels, order, pending, boxes, children):
     return deepest
 
 
-@entry
-def _unpack(groups, ids, seen, triangles):
-    """Write the triangles of groups one after the other to `triangles`, (n, 3, 4).
-
-    The three rows of a triangle begin with v0, e1 = v1 - v0 and e2 = v2 - v0; the last column has
-    its tolerance, its size (see `triangle_groups`), and 1, or 2 if it is in several leaves. `ids`
-    (groups, WIDTH) are -1 in unused lanes. `seen`, 0 at first, counts how often each id occurs.
-    """
-    for row in range(len(ids)):
-        for lane in range(WIDTH):
-            if ids[row, lane] >= 0:
-                seen[ids[row, lane]] += 1
-    count = 0
-    for row in range(len(ids)):
-        for lane in range(WIDTH):
-            # A group is ROWS rows of WIDTH numbers: the nine coordinates, tolerance, size and ids.
-            prim, at = ids[row, lane], row * ROWS * WIDTH + lane
-            if prim >= 0:
-                for k in range(9):
-                    triangles[count, k // 3, k % 3] = groups[at + (V0 + k) * WIDTH]
-                triangles[count, 0, 3] = groups[at + TOLERANCE * WIDTH]
-                triangles[count, 1, 3] = groups[at + SIZE * WIDTH]
-                triangles[count, 2, 3] = 2.0 if seen[prim] > 1 else 1.0
-                count += 1
-
-
 def binary_nodes(
     nodes: WideNodes, starts: NDArray[np.int64], first_node: int, first_primitive: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int32], int]:
@@ -235,6 +208,11 @@ def unpacked_triangles(
     triangle is in several leaves. `groups` are triangle groups of float32, and `ids` (groups,
     WIDTH) the ids in their lanes, of `prims` triangles; -1 for none.
     """
-    triangles = np.empty((int((ids >= 0).sum()), 3, 4), np.float32)
-    _unpack(groups, kernel_input(ids), np.zeros(prims, np.int32), triangles)
+    used = ids >= 0
+    found = ids[used]
+    lanes = groups.reshape(-1, ROWS, WIDTH).transpose(0, 2, 1)[used]
+    triangles = np.empty((len(found), 3, 4), np.float32)
+    triangles[:, :, :3] = lanes[:, V0 : V0 + 9].reshape(-1, 3, 3)
+    triangles[:, :2, 3] = lanes[:, [TOLERANCE, SIZE]]
+    triangles[:, 2, 3] = np.where(np.bincount(found, minlength=prims)[found] > 1, 2.0, 1.0)
     return triangles

@@ -14,8 +14,8 @@ from bvh.runtime.memory import LARGE, aligned, reused
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.threads import Progress, share
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
-from bvh.tree.binary_nodes import binary_nodes, unpacked_triangles
-from bvh.tree.builders import binned_sah, grid, sbvh
+from bvh.tree.binary_nodes import binary_nodes
+from bvh.tree.builders import binned_sah, sbvh
 from bvh.tree.builders import records as record
 from bvh.tree.builders.subtrees import SMALLEST_TASK, chunk_size
 from bvh.tree.collapse import widen
@@ -313,11 +313,6 @@ def _warm() -> None:
         arrays, _ = build(triangles, quality, 1, None)
     # As devices have them.
     binary_nodes(arrays.nodes, np.zeros(len(arrays.nodes.ids) + 1, np.int64), 0, 0)
-    unpacked_triangles(arrays.groups, arrays.nodes.ids, len(faces))
-    # Called only where threads have filled several bins, and move records.
-    grid.add_bins(grid.new_cells(1), grid.new_cells(1))
-    ids, counts = np.zeros(1, np.int32), np.zeros(1, np.int64)
-    grid.count_ranges(np.zeros(1, np.uint16), 0, 1, ids, counts)
     _, frame, _ = build_binary(triangles, "medium", 1, None)
     lower, upper, _ = world_bounds(triangles)
     local_boxes(lower, upper, frame)

@@ -18,9 +18,8 @@ from bvh.geometry.arithmetic.exact_sums import add_product, new_sum, take_sign
 from bvh.geometry.arithmetic.floats import reach_of
 from bvh.geometry.triangles import scaled_ray
 from bvh.runtime.jit import by_type, kernel, stay_outlined
-from bvh.tree.instanced import Instanced, kind_of, leaf_of
-from bvh.tree.primitives import Triangles, corners
-from bvh.tree.rows import TRIANGLES
+from bvh.tree.instanced import Instanced
+from bvh.tree.primitives import Triangles, corners, is_triangle
 
 
 @kernel
@@ -83,43 +82,25 @@ def _is_ahead_of_corners(vertices, side):
     return False
 
 
-def _is_ahead_in_scene(primitives, prim, side):
-    """Return `is_ahead` of a scene's primitive with code `prim`; True for all but triangles."""
-    if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
-        return True
-    return _is_ahead_of_corners(corners(primitives, prim), side)
-
-
 @by_type()
 def is_ahead(primitives, prim, side):
-    """Return whether a ray that begins on a primitive meets it when its origin is moved.
-
-    The origin moves by (e, e**2, e**3), for an infinitesimal e: to the side of the plane that the
-    normal n points to, if the first nonzero component of n is positive, else to the other side. The
-    ray then meets the plane if its direction d points back to it: `side` is the sign of d . n. The
-    result is True for all primitives but triangles.
-    """
-    return {
-        Triangles: lambda primitives, prim, side: _is_ahead_of_corners(
-            corners(primitives, prim), side
-        ),
-        Instanced: _is_ahead_in_scene,
-    }.get(primitives.instance_class, lambda primitives, prim, side: True)
-
-
-def _crosses_in_scene(primitives, prim, o, d):
-    """Return whether a ray that touches the primitive with code `prim` crosses it when moved."""
-    # Its origin is moved by an infinitesimal. All primitives but triangles are crossed.
-    if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
-        return True
-    return _crosses_corners(corners(primitives, prim), o, d)
+    """Return whether a ray that begins on a primitive meets it when its origin is moved."""
+    # It moves to the side of the plane that the normal n points to, if the first nonzero component
+    # of n is positive, else to the other side. The ray then meets the plane if its direction d
+    # points back to it: `side` is the sign of d . n. True for all primitives but triangles.
+    if primitives.instance_class not in (Triangles, Instanced):
+        return lambda primitives, prim, side: True
+    return lambda primitives, prim, side: (
+        not is_triangle(primitives, prim) or _is_ahead_of_corners(corners(primitives, prim), side)
+    )
 
 
 @by_type()
 def crosses(primitives, prim, o, d):
     """Return whether a ray that touches a primitive crosses it if its origin is moved."""
     # It moves by (e, e**2, e**3), for an infinitesimal e. All primitives but triangles are crossed.
-    return {
-        Triangles: lambda primitives, prim, o, d: _crosses_corners(corners(primitives, prim), o, d),
-        Instanced: _crosses_in_scene,
-    }.get(primitives.instance_class, lambda primitives, prim, o, d: True)
+    if primitives.instance_class not in (Triangles, Instanced):
+        return lambda primitives, prim, o, d: True
+    return lambda primitives, prim, o, d: (
+        not is_triangle(primitives, prim) or _crosses_corners(corners(primitives, prim), o, d)
+    )

@@ -14,7 +14,7 @@ from bvh.geometry.arithmetic.floats import INF, NAN, can_hit
 from bvh.geometry.triangles import distance, exact_details
 from bvh.runtime.calls.user_calls import call_intersect
 from bvh.runtime.compiler.lazy_modules import types
-from bvh.runtime.jit import by_type, inlined
+from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.simd import pointer
 from bvh.runtime.tuple_references import borrowed, makes_pointers_of
 from bvh.tree import instanced
@@ -78,12 +78,6 @@ def corners(triangles, prim):
     if triangles.instance_class is Instanced:
         return lambda triangles, prim: instanced.instanced_corners(triangles, prim)
     return lambda triangles, prim: instanced.face_corners(triangles.points, triangles.faces, prim)
-
-
-def _intersect_triangle(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    """Return (t, side) where a ray meets triangle `prim` of a tree, or side MISS."""
-    # `scaled` is `scaled_ray` of the ray; `cull` is the side that is not hit, 0 for none.
-    return _intersect_corners(corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
 
 
 @inlined
@@ -181,29 +175,33 @@ def _surface_hit(interval, t_min, t_max, cull):
 
 @by_type()
 def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    """Return (t, side) where a ray (o, d) meets a primitive in t_min..t_max; side MISS where not.
-
-    The side is FRONT or BACK. `prim` is the primitive's id, in a scene its code; `scaled` is what
-    `triangles.scaled_ray` returns for the ray. `cull` is the side from which triangles and round
-    shapes are not hit, FRONT or BACK, 0 for none.
-    """
+    """Return (t, side) where a ray meets a primitive in t_min..t_max; side MISS where not."""
+    # `scaled` is `triangles.scaled_ray` of the ray. `cull` is the side from which triangles and
+    # round shapes are not hit, FRONT or BACK, 0 for none.
     return {
-        Triangles: _intersect_triangle, Custom: _intersect_custom, Instanced: _intersect_instanced,
+        Triangles: lambda primitives, prim, o, d, scaled, t_min, t_max, cull: _intersect_corners(
+            corners(primitives, prim), o, d, scaled, t_min, t_max, cull
+        ),
+        Custom: _intersect_custom,
+        Instanced: _intersect_instanced,
         **{shape.arrays: _shape_test(shape) for shape in SHAPES},
-    }[primitives.instance_class]  # fmt: skip
+    }[primitives.instance_class]
+
+
+@by_type(inline=True)
+def is_triangle(primitives, prim):
+    """Return whether a primitive is a triangle; in a scene, by its code."""
+    if primitives.instance_class is Instanced:
+        return lambda primitives, prim: (
+            instanced.kind_of(primitives, instanced.leaf_of(prim)) == TRIANGLES
+        )
+    answer = primitives.instance_class is Triangles
+    return lambda primitives, prim: answer
 
 
 def _triangle_weights(primitives, prim, o, d, scaled, t_min, t_max):
-    """Return the weights (u, v) of the vertices v1 and v2 where a ray hits a triangle."""
-    # `scaled`, `t_min` and `t_max` are unused: all functions of `weights` take them.
-    _, u, v, _ = exact_details(o, d, *corners(primitives, prim))
-    return u, v
-
-
-def _instanced_weights(primitives, prim, o, d, scaled, t_min, t_max):
-    """Return the weights (u, v) of a hit on a triangle of a scene, by its code; else NaN, NaN."""
-    # `scaled`, `t_min` and `t_max` are unused: all functions of `weights` take them.
-    if instanced.kind_of(primitives, instanced.leaf_of(prim)) != TRIANGLES:
+    """Return the weights (u, v) of the vertices v1 and v2 where a ray hits a triangle; else NaN."""
+    if not is_triangle(primitives, prim):
         return NAN, NAN
     _, u, v, _ = exact_details(o, d, *corners(primitives, prim))
     return u, v
@@ -218,14 +216,13 @@ def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):
 @by_type()
 def weights(primitives, prim, o, d, scaled, t_min, t_max):
     """Return (u, v) of a hit: a triangle's weights of v1 and v2, or a user's u and v; else NaN."""
-    # The ray (o, d) must hit primitive `prim` in t_min..t_max. `scaled` is unused: it gives this
-    # function the arguments of `intersect`.
-    return {
-        Triangles: _triangle_weights, Custom: _custom_weights, Instanced: _instanced_weights
-    }.get(
-        primitives.instance_class,
-        lambda primitives, prim, o, d, scaled, t_min, t_max: (NAN, NAN),
-    )  # fmt: skip
+    # `scaled` is unused: it gives this function the arguments of `intersect`.
+    kind = primitives.instance_class
+    if kind in (Triangles, Instanced):
+        return _triangle_weights
+    if kind is Custom:
+        return _custom_weights
+    return lambda primitives, prim, o, d, scaled, t_min, t_max: (NAN, NAN)
 
 
 @inlined
@@ -253,17 +250,11 @@ def distance_of(primitives, prim, o, d, scaled, t_min, t_max, cull):
     )[0]
 
 
-@by_type()
+@kernel
 def meets(primitives, prim, point):
     """Return whether a point is a vertex of triangle `prim`; False for other primitives."""
-    # `prim` is an id in a tree over triangles, or a code in a scene.
-    if primitives.instance_class is Triangles:
-        return lambda primitives, prim, point: (
-            corner_at(corners(primitives, prim), point) != NO_VERTEX
-        )
-    return lambda primitives, prim, point: (
-        instanced.kind_of(primitives, instanced.leaf_of(prim)) == TRIANGLES
-        and corner_at(corners(primitives, prim), point) != NO_VERTEX
+    return (
+        is_triangle(primitives, prim) and corner_at(corners(primitives, prim), point) != NO_VERTEX
     )
 
 

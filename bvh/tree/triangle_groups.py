@@ -231,10 +231,10 @@ group_at = inlined(lambda group: group * GROUP_SIZE)
 id_at = inlined(lambda number: group_at(number // WIDTH) + number % WIDTH)
 # Three rows of lanes from one on; the first vertices v0 and the edges (e1, e2) of triangles.
 _, _load_three, _ = simd.rows(np.float32, 0, WIDTH, 2 * WIDTH)
-_three = inlined(lambda groups, at: _load_three(groups, at, WIDTH))
-group_origin = inlined(lambda groups, at: _three(groups, at + V0 * WIDTH))
+three_rows = inlined(lambda groups, at: _load_three(groups, at, WIDTH))
+group_origin = inlined(lambda groups, at: three_rows(groups, at + V0 * WIDTH))
 group_edges = inlined(
-    lambda groups, at: (_three(groups, at + E1 * WIDTH), _three(groups, at + E2 * WIDTH))
+    lambda groups, at: (three_rows(groups, at + E1 * WIDTH), three_rows(groups, at + E2 * WIDTH))
 )
 # The tolerances of edges, negative in unused lanes; the sizes that errors of distances have.
 group_tolerance = inlined(lambda groups, at: simd.load(groups, at + TOLERANCE * WIDTH, WIDTH))

@@ -13,10 +13,11 @@ from bvh import BVH
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.simd import WIDTH
-from bvh.tree import moving_boxes
+from bvh.tree import tlas
 from bvh.tree.collapse import order_node
 from bvh.tree.nodes import local_box, local_boxes
-from bvh.tree.stats import check, wide_cost
+from bvh.tree.refit import cost_of
+from bvh.tree.stats import check
 from bvh.tree.tlas import Tlas
 from bvh.tree.wide_nodes import lanes_of, octants_of
 from tests.oracles import brute
@@ -54,7 +55,7 @@ def assert_sound(top: Tlas, rng: Rng) -> None:
     assert frame[1, 1] >= np.abs(some).max()
     local = (some.reshape(-1, 2, 3) - frame[0]) * 2.0 ** frame[1, 0]
     assert frame[1, 2] >= max(1.0, np.abs(local).max())
-    assert top.cost == pytest.approx(wide_cost(codes, frame), rel=1e-6)
+    assert top.cost == pytest.approx(cost_of(top.arrays), rel=1e-6)
     tree = tree_of(top)
     span = np.ptp(top.bounds, axis=0).max()
     aims = some[rng.integers(len(some), size=300)]
@@ -201,13 +202,13 @@ def test_bounds_that_are_found_while_boxes_move(rng: Rng, monkeypatch: pytest.Mo
     """By another thread, between what is old and what is new: they are not kept."""
     boxes = some_boxes(rng, 100)
     top = Tlas(boxes)
-    move = moving_boxes.move_boxes
+    move = tlas.move_boxes
 
     def asked_meanwhile(*arguments: Any) -> int:
         assert np.array_equal(top.bounds[1], boxes[:, 3:].max(axis=0))
         return int(move(*arguments))
 
-    monkeypatch.setattr(moving_boxes, "move_boxes", asked_meanwhile)
+    monkeypatch.setattr(tlas, "move_boxes", asked_meanwhile)
     largest = boxes[:, 3:].argmax(axis=0)[:1]
     top.update(largest, some_boxes(rng, 1))
     assert_sound(top, rng)

@@ -10,7 +10,6 @@ Each file imports only from those above it.
 | `closest_memory.py` | Memory of a search for the closest pair of two trees, and the tables of its addresses |
 | `near_pairs.py` | Pairs of boxes of two trees, by their distances: opened, sorted and pushed |
 | `near_faces.py` | Faces of two leaves: those that may be near enough, and lower bounds of their distances in lanes |
-| `measured_pairs.py` | Measurement of pairs of faces: the bound, nearest points, shared vertices |
-| `common_points.py` | A point of two triangles that touch: where a feature of one meets one of the other, rounded |
+| `measured_pairs.py` | Measurement of pairs of faces: the bound, nearest and common points, shared vertices |
 | `closest_pairs.py` | Search for the closest pair of faces of two trees |
 """

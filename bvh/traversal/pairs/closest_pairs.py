@@ -20,7 +20,6 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, peek, pointer, poke
 from bvh.traversal.pairs import closest_memory as memory
 from bvh.traversal.pairs import measured_pairs, near_pairs, pair_frames
-from bvh.traversal.pairs.common_points import common_point
 from bvh.traversal.pairs.near_faces import collect_faces
 from bvh.traversal.pairs.near_pairs import BOX_ERROR, FACE_ERROR
 from bvh.traversal.pairs.pair_frames import MARGIN, SHIFT
@@ -313,10 +312,7 @@ def _finish(task, found, q):
 
 @kernel
 def _write(task, found, q, code, distance):
-    """Write row q of `found`: the ids of the pair `code`, its `distance` and nearest points.
-
-    For the code -1, no pair, the ids are -1, the distance is inf, and the points are NaN.
-    """
+    """Write row q of `found`: ids, distance and nearest points of a pair; -1 for a miss."""
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     i, j, x, y = np.int64(-1), np.int64(-1), (NAN, NAN, NAN), (NAN, NAN, NAN)
@@ -331,7 +327,7 @@ def _write(task, found, q, code, distance):
         elif distance > 0.0:
             _, _, x, y = measured_pairs.measure(search.reals, a, b)
         else:
-            x = common_point(a, b)
+            x = measured_pairs.common_point(a, b)
             y = x
     poke(found.distance, q, distance)
     poke(found.prim_id, 2 * q, np.int32(i))

@@ -20,7 +20,7 @@ from bvh.traversal.pairs import near_pairs
 from bvh.traversal.pairs.near_pairs import bound_of, doubles, reach_of, spread, square_above
 from bvh.traversal.pairs.pair_frames import ALONG_MARGIN, ALONG_SHIFT, placed, towards, turned
 from bvh.tree.oriented_boxes import one_box
-from bvh.tree.triangle_groups import cross, dot, group_at, group_edges, group_origin
+from bvh.tree.triangle_groups import cross, dot, group_at, group_edges, group_origin, three_rows
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, leaf_rows
 
 F = np.float32
@@ -114,11 +114,17 @@ def _either_gap(g, a, b):
     return greater(_gap(g, a, b), _gap(g, b, a))
 
 
-@inlined
-def _load_three(rows, row):
-    """Return a vector of lanes, whose coordinates are three rows from number `row` on."""
-    at = row * WIDTH
-    return load(rows, at, WIDTH), load(rows, at + WIDTH, WIDTH), load(rows, at + 2 * WIDTH, WIDTH)
+# A vector of lanes, whose coordinates are three rows from number `row` on; the three corners of
+# triangles, from there on.
+_load_three = inlined(lambda rows, row: three_rows(rows, row * WIDTH))
+_corners = inlined(
+    lambda rows, row: (
+        _load_three(rows, row), _load_three(rows, row + 3), _load_three(rows, row + 6)
+    )
+)  # fmt: skip
+_corners_of_one = inlined(
+    lambda rows, k: (spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k))
+)
 
 
 @inlined
@@ -130,14 +136,11 @@ def _sum(v):
 
 @inlined
 def _keys_of_faces(rows, at, k):
-    """Return lower bounds of the squared distances of triangles a, in lanes, from one triangle b.
-
-    Both are stored as by `_put_corners`: a from row `at` on, b from position k on, which is its
-    first row times WIDTH, plus its lane. A bound is the largest squared gap along three directions:
-    g between the centres, and the normals n of a and m of b.
-    """
-    a = _load_three(rows, at), _load_three(rows, at + 3), _load_three(rows, at + 6)
-    b = spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k)
+    """Return lower bounds of the squared distances of triangles a from one triangle b."""
+    # Both are stored as by `_put_corners`: a, in lanes, from row `at` on; b from position k on, its
+    # first row times WIDTH, plus its lane. A bound is the largest squared gap along three
+    # directions: g between the centres, and the normals n of a and m of b.
+    a, b = _corners(rows, at), _corners_of_one(rows, k)
     g = minus(_sum(a), _sum(b))
     n, inverse = _load_three(rows, at + NORMAL), load(rows, (at + INVERSE) * WIDTH, WIDTH)
     along_n = square_above(_either_gap(n, a, b), inverse)
@@ -152,13 +155,10 @@ _clamped = inlined(lambda x: lesser(greater(x, splat(F(0.0), WIDTH)), splat(F(1.
 
 @inlined
 def _nearest_edges(rows, at, k):
-    """Return (squares, keys) of triangles a, in lanes, and one triangle b, by their edges.
-
-    `squares` are the least squared distances of an edge of a from one of b, up to rounding. `keys`
-    are lower bounds of the triangles' squared distances: gaps along the lines between the nearest
-    points of these edges. a is stored from row `at` on, b from position k on (see
-    `_keys_of_faces`).
-    """
+    """Return (squares, keys) of triangles a and one triangle b, as in `_keys_of_faces`."""
+    # `squares` are the least squared distances of an edge of a from one of b, up to rounding.
+    # `keys` are lower bounds of the triangles': gaps along the lines between these edges' nearest
+    # points.
     best = splat(F(INF), WIDTH)
     gx, gy, gz = best, best, best
     for i in range(3):
@@ -184,8 +184,7 @@ def _nearest_edges(rows, at, k):
             best = select(nearer, square, best)
             gx, gy, gz = select(nearer, x, gx), select(nearer, y, gy), select(nearer, z, gz)
     g = gx, gy, gz
-    a = _load_three(rows, at), _load_three(rows, at + 3), _load_three(rows, at + 6)
-    b = spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k)
+    a, b = _corners(rows, at), _corners_of_one(rows, k)
     return best, near_pairs.quotient(_gap(g, a, b), dot(g, g))
 
 

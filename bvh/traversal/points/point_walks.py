@@ -26,11 +26,11 @@ from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, compress_order
 from bvh.runtime.tuple_references import Pointer
-from bvh.traversal.face_mask import selected_bounds, selected_lanes
 from bvh.traversal.points import point_bounds
 from bvh.traversal.points.scratch import CAPACITY
 from bvh.traversal.points.world_metric import push_stretched, stretched_bounds
 from bvh.tree.arrays import TreePointers
+from bvh.tree.face_bits import selected_bounds, selected_lanes
 from bvh.tree.primitives import corners
 from bvh.tree.triangle_groups import group_at, id_place
 from bvh.tree.wide_nodes import leaf_rows, node_at
@@ -146,25 +146,19 @@ def limits_of(space, near):
     return bound, point_bounds.square_bound(bound, space.box_error)
 
 
-def _push_local(space, code, bound, scratch, top):
-    """Push children of node `code` within a squared local distance `bound`; return the new top."""
-    squares = point_bounds.box_squares(space.tree.blocks, node_at(code), space.point)
-    return point_bounds.push_squares(
-        space.tree.blocks, code, squares, bound, scratch.stack, top, scratch.spare
-    )
-
-
-def _push_transformed(space, code, bound, scratch, top):
-    """Push children of an instance's node `code` within a squared `bound`, by its world metric."""
-    return push_stretched(
-        space.tree.blocks, code, space.point, space.metric, bound, scratch.stack, top, scratch.spare
-    )
-
-
 @by_type(inline=True)
 def push(space, code, bound, scratch, top):
     """Push children of node `code` within a squared `bound`, nearest on top; return the new top."""
-    return _push_transformed if space.instance_class is InstanceSpace else _push_local
+    if space.instance_class is InstanceSpace:
+        return lambda space, code, bound, scratch, top: push_stretched(
+            space.tree.blocks, code, space.point, space.metric, bound, scratch.stack, top,
+            scratch.spare,
+        )  # fmt: skip
+    return lambda space, code, bound, scratch, top: point_bounds.push_squares(
+        space.tree.blocks, code,
+        point_bounds.box_squares(space.tree.blocks, node_at(code), space.point), bound,
+        scratch.stack, top, scratch.spare,
+    )  # fmt: skip
 
 
 @by_type(inline=True)

@@ -32,11 +32,9 @@ from bvh.tree.instanced import (
     VERTEX_ERROR,
     Instanced,
     instanced_capsule,
-    kind_of,
-    leaf_of,
     row_of,
 )
-from bvh.tree.primitives import corners
+from bvh.tree.primitives import corners, is_triangle
 from bvh.tree.shapes import KINDS
 from bvh.tree.wide_nodes import LEAF_BITS, leaf_rows
 
@@ -133,14 +131,6 @@ def _walk(target, goal, near, scratch, p):
 
 
 @by_type(inline=True)
-def _is_shape(primitives, name):
-    """Return whether a primitive, by its name, is a sphere or capsule: always, except in scenes."""
-    if primitives.instance_class is Instanced:
-        return lambda primitives, name: kind_of(primitives, leaf_of(name)) >= SPHERES
-    return lambda primitives, name: True
-
-
-@by_type(inline=True)
 def _nearest_on_face(primitives, name, p):
     """Return (point, u, v): the point of a face, by its name, nearest to p, and its weights."""
     if primitives.instance_class is Instanced:
@@ -151,21 +141,19 @@ def _nearest_on_face(primitives, name, p):
 
 @kernel
 def _finish(primitives, found, i, p, whole):
-    """Complete row i of the results, in which distance and name are written.
-
-    A row of NO_TRIANGLE gets the distance inf and the name -1. If `whole`, the nearest point to p
-    and its weights are written as well: NaN if there is no primitive; weights of shapes are NaN.
-    """
+    """Complete row i of the results, in which distance and name are written."""
+    # A row of NO_TRIANGLE gets the distance inf and the name -1. If `whole`, the nearest point to p
+    # and its weights, NaN for shapes, are written as well.
     stay_outlined()
     name, x, u, v = peek(found.names, i), (NAN, NAN, NAN), NAN, NAN
     if name == NO_TRIANGLE:
         poke(found.distance, i, INF)
         poke(found.names, i, np.int64(-1))
     elif whole:
-        if _is_shape(primitives, name):
-            x = nearest_on_surface(p, *_capsule_of(primitives, name))
-        else:
+        if is_triangle(primitives, name):
             x, u, v = _nearest_on_face(primitives, name, p)
+        else:
+            x = nearest_on_surface(p, *_capsule_of(primitives, name))
     if whole:
         poke(found.weights, 2 * i, u)
         poke(found.weights, 2 * i + 1, v)

@@ -92,11 +92,8 @@ class Block(NamedTuple):
 
 def new_block() -> Block:
     """Return the memory of a ray block."""
-    return Block(
-        aligned(ROWS * BLOCK, np.float32),
-        aligned(DOUBLE_ROWS * BLOCK, np.float64),
-        np.empty(BLOCK, np.int64),
-    )
+    lanes, doubles = aligned(ROWS * BLOCK, np.float32), aligned(DOUBLE_ROWS * BLOCK, np.float64)
+    return Block(lanes, doubles, np.empty(BLOCK, np.int64))
 
 
 # The lane index of the i-th ray of the block.
@@ -136,14 +133,6 @@ def tau_around(block, r, t):
     return F(tau - error), F(tau + error)
 
 
-def _closest_id(primitives, block, r):
-    """Return the id of the closest primitive so far of the ray at lane index r; -1 for none.
-
-    `primitives` is unused: its type has selected this function, for trees (see `by_scene`).
-    """
-    return prim(block.lanes, r)
-
-
 def _closest_code(primitives, block, r):
     """Return a scene's code of the closest primitive of the ray at lane index r; -1 for none.
 
@@ -152,17 +141,6 @@ def _closest_code(primitives, block, r):
     """
     best = prim(block.lanes, r)
     return best if best < 0 else code_of(prim_instance(block.lanes, r), best)
-
-
-closest_primitive = by_scene(_closest_id, _closest_code)
-
-
-def _set_closest_id(primitives, block, r, prim):
-    """Write the id `prim`, -1 for none, as closest primitive of the ray at lane index r.
-
-    `primitives` is unused: its type has selected this function, for trees.
-    """
-    set_prim(block.lanes, r, prim)
 
 
 def _set_closest_code(primitives, block, r, prim):
@@ -175,4 +153,8 @@ def _set_closest_code(primitives, block, r, prim):
     set_prim_instance(block.lanes, r, leaf_of(prim))
 
 
-set_closest_primitive = by_scene(_set_closest_id, _set_closest_code)
+# The closest primitive so far of the ray at r: its id, in a scene its code; -1 for none.
+closest_primitive = by_scene(lambda primitives, block, r: prim(block.lanes, r), _closest_code)
+set_closest_primitive = by_scene(
+    lambda primitives, block, r, prim: set_prim(block.lanes, r, prim), _set_closest_code
+)

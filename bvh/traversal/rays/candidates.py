@@ -18,7 +18,6 @@ from bvh.geometry.triangles import distance
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, Vec, fma, lowest_bit, mask_bits, select, splat
 from bvh.runtime.tuple_references import follow
-from bvh.traversal.face_mask import selected_lanes
 from bvh.traversal.rays import blocks, leaf_hits, ray_numbers, slots
 from bvh.traversal.rays.blocks import batch_index
 from bvh.traversal.rays.hit_details import prefetch_vertices
@@ -27,6 +26,7 @@ from bvh.traversal.rays.near_candidates import refined
 from bvh.traversal.rays.ray_batch import mask_of, read_exact
 from bvh.traversal.rays.slots import Filtered
 from bvh.tree.arrays import pointers_at
+from bvh.tree.face_bits import selected_lanes
 from bvh.tree.instanced import Instanced, by_scene, kind_of, primitives_class, row_of
 from bvh.tree.primitives import MISS, Triangles, corner_at, corners, distance_of, intersect, meets
 from bvh.tree.rows import TRIANGLES
@@ -63,30 +63,11 @@ class Candidates(NamedTuple):
     last: Vec
 
 
-def _edge_margin(primitives, ray, tolerance):
-    """Return the error bounds of the edge tests of a ray and a group; negative in unused lanes.
-
-    `ray` are the ray's `ray_numbers`, `tolerance` is the group's, a vector; `primitives` is unused.
-    """
-    return ray_numbers.edge(ray) * tolerance
-
-
 def _moved_edge_margin(primitives, ray, tolerance):
     """Return the error bounds of the edge tests of a ray moved into a BLAS and a group."""
     # In unused lanes the tolerance is negative; so must be the bound, whatever is added.
     margin = fma(ray_numbers.edge(ray), tolerance, ray_numbers.edge_floor(ray))
     return select(tolerance > splat(F(0.0), WIDTH), margin, splat(F(-INF), WIDTH))
-
-
-edge_margin = by_scene(_edge_margin, _moved_edge_margin)
-
-
-def _distance_margin(primitives, ray, size, tolerance):
-    """Return the error bounds of a ray's distances to a group's triangles, times abs(den).
-
-    den is direction . normal; `size`, a vector, is the group's; `tolerance` is unused.
-    """
-    return fma(ray_numbers.t_error(ray), size, splat(TINY, WIDTH))
 
 
 def _moved_distance_margin(primitives, ray, size, tolerance):
@@ -95,7 +76,18 @@ def _moved_distance_margin(primitives, ray, size, tolerance):
     return fma(ray_numbers.t_error(ray), size, moved)
 
 
-distance_margin = by_scene(_distance_margin, _moved_distance_margin)
+# Error bounds of the edge tests of a ray, by its `ray_numbers`, and a group, negative in unused
+# lanes; and of its distances to the group's triangles, times abs(den), den = direction . normal.
+# `tolerance` and `size`, vectors, are the group's.
+edge_margin = by_scene(
+    lambda primitives, ray, tolerance: ray_numbers.edge(ray) * tolerance, _moved_edge_margin
+)
+distance_margin = by_scene(
+    lambda primitives, ray, size, tolerance: fma(
+        ray_numbers.t_error(ray), size, splat(TINY, WIDTH)
+    ),
+    _moved_distance_margin,
+)
 
 
 @inlined
@@ -313,17 +305,13 @@ ACCEPTS = {
 }
 
 
-def _tree_itself(tree, memory, slot):
-    """Return `tree`, the only one that a slot's ray can be in; the other arguments are unused."""
-    return tree
-
-
-def _tree_of_instance(tree, memory, slot):
-    """Return the tree, in pointers, of the instance of a scene that a slot's ray is in."""
-    return pointers_at(row_of(tree.primitives, slots.instance(memory, slot)), tree.primitives)
-
-
-_current_tree = by_scene(_tree_itself, _tree_of_instance)
+# The tree, in pointers, that a slot's ray is in: in a scene, that of an instance.
+_current_tree = by_scene(
+    lambda tree, memory, slot: tree,
+    lambda tree, memory, slot: pointers_at(
+        row_of(tree.primitives, slots.instance(memory, slot)), tree.primitives
+    ),
+)
 
 
 @inlined
@@ -343,58 +331,53 @@ def accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filte
 @by_type(inline=True)
 def accept_candidates(goal, tree, context_ref, memory, slot, group, candidates):
     """Apply the goal to `Candidates` of a triangle group: decide them, and record their hits."""
-    of_group, _ = ACCEPTS[goal.instance_class]  # (of a group, of a primitive)
-    return of_group
+    return ACCEPTS[goal.instance_class][0]
 
 
 @by_type(inline=True)
 def accept_primitive(goal, context_ref, memory, slot, prim):
     """Test a slot's ray against a primitive exactly, and apply the goal to the hit, if any."""
-    _, of_primitive = ACCEPTS[goal.instance_class]  # (of a group, of a primitive)
-    return of_primitive
+    return ACCEPTS[goal.instance_class][1]
+
+
+@by_type(inline=True)
+def in_groups(tree, memory, slot):
+    """Return whether the leaves of the tree that a slot's ray is in have triangle groups."""
+    kind = primitives_class(tree)
+    if kind is Instanced:
+        return lambda tree, memory, slot: (
+            kind_of(tree.primitives, slots.instance(memory, slot)) == TRIANGLES
+        )
+    return (
+        (lambda tree, memory, slot: True)
+        if kind is Triangles
+        else (lambda tree, memory, slot: False)
+    )
 
 
 @inlined
-def _intersect_triangles(goal, tree, block, context_ref, memory, slot, child):
-    """Test a slot's ray against the triangles of the leaf `child` for a goal.
+def _intersect_others(goal, tree, block, context_ref, memory, slot, child):
+    """Test a slot's ray exactly against the primitives of the leaf `child` for a goal."""
+    first, count = leaf_rows(child)
+    for i in range(first, first + count):
+        accept_primitive(goal, context_ref, memory, slot, slots.primitive_at(tree, memory, slot, i))
 
-    Returns (first, end, WIDTH): the rows of ids tested, `end` excluded, and how many ids each has.
-    """
+
+def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
+    """Test a slot's ray against the leaf `child` of its BLAS for a goal."""
+    if not in_groups(tree, memory, slot):
+        _intersect_others(goal, tree, block, context_ref, memory, slot, child)
+        return
     first, count = leaf_rows(child)
     for group in range(first, first + count):
         filtered = filter_group(tree, block, memory, slot, group)
         if filtered.bits != 0:
             ray = slots.ray_numbers(tree.primitives, block, memory, slot)
             accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filtered)
-    return first, first + count, np.int64(WIDTH)
-
-
-@inlined
-def _intersect_others(goal, tree, block, context_ref, memory, slot, child):
-    """Test a slot's ray exactly against the primitives of the leaf `child` for a goal.
-
-    Returns (first, end, 1): the rows of ids tested, `end` excluded, and how many ids each has.
-    """
-    first, count = leaf_rows(child)
-    for i in range(first, first + count):
-        accept_primitive(goal, context_ref, memory, slot, slots.primitive_at(tree, memory, slot, i))
-    return first, first + count, np.int64(1)
-
-
-def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
-    """Test a slot's ray against the leaf `child` of its BLAS; return (first, end, ids in a row)."""
-    if kind_of(tree.primitives, slots.instance(memory, slot)) == TRIANGLES:
-        return _intersect_triangles(goal, tree, block, context_ref, memory, slot, child)
-    return _intersect_others(goal, tree, block, context_ref, memory, slot, child)
 
 
 @by_type(inline=True)
 def intersect_leaf(goal, tree, block, context_ref, memory, slot, child):
-    """Intersect a slot's ray with the leaf `child`, a code of its current tree, for a goal.
-
-    Returns (first, end, lanes): the rows of ids tested, `end` excluded, and how many each has.
-    """
-    kind = primitives_class(tree)
-    if kind is Instanced:
-        return _intersect_instance
-    return (_intersect_triangles if kind is Triangles else _intersect_others).py_func
+    """Test a slot's ray against a leaf of its tree, not of one over triangles, for a goal."""
+    in_scene = primitives_class(tree) is Instanced
+    return _intersect_instance if in_scene else _intersect_others.py_func

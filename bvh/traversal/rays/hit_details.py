@@ -139,16 +139,6 @@ def details_of(primitives, tree, prim, ray, cull):
     return solvers.get(primitives.instance_class, _solve_exactly).py_func
 
 
-@by_type()
-def _solve_undecided(primitives, tree, prim, ray, cull):
-    """Return (t, u, v, front) of a hit that `solve` has not decided, or is not made for."""
-    if primitives.instance_class is Triangles:
-        return lambda primitives, tree, prim, ray, cull: exact_details(
-            ray[0], ray[1], *corners(primitives, prim)
-        )
-    return details_of(primitives, tree, prim, ray, cull)
-
-
 @inlined
 def pairs_at(memory):
     """Return `HitPairs` in the LANES_BYTES of memory at an address, `vertices` aligned to 64."""
@@ -306,7 +296,7 @@ def write_details(out, j, details):
 def _write_alone(tree, rays, pairs, k, cull, out):
     """Write the details of pair k, solved alone and as exactly as need be, to its row of `out`."""
     ray = read_ray(rays, simd.peek(pairs.which, k))
-    details = _solve_undecided(tree.primitives, tree, simd.peek(pairs.prims, k), ray, cull)
+    details = details_of(tree.primitives, tree, simd.peek(pairs.prims, k), ray, cull)
     write_details(out, simd.peek(pairs.rows, k), details)
 
 
@@ -350,15 +340,12 @@ def _write_lane(primitives, pairs, code, k):
     return np.int64(1)
 
 
-@inlined
-def _three_rows(rows, row):
-    """Return three rows of `HitPairs.vertices`, from number `row` on, as vectors of HALF lanes."""
-    at = row * HALF
-    return (
-        simd.load(rows, at, HALF),
-        simd.load(rows, at + HALF, HALF),
-        simd.load(rows, at + 2 * HALF, HALF),
-    )
+# Three rows of `HitPairs.vertices`, from number `row` on, as vectors of HALF lanes; the row of the
+# lanes' maps that gives a world coordinate.
+_, _load_three, _ = simd.rows(np.float64, 0, HALF, 2 * HALF)
+_, _load_four, _ = simd.rows(np.float64, *range(0, 4 * HALF, HALF))
+_three_rows = inlined(lambda rows, row: _load_three(rows, row * HALF, HALF))
+_row_of_map = inlined(lambda rows, axis: _load_four(rows, (9 + 4 * axis) * HALF, HALF))
 
 
 @inlined
@@ -391,10 +378,3 @@ def _coordinate_of_few(rows, vertex, axis, lanes):
         exact = exact_dot(row, (simd.lane(v[0], k), simd.lane(v[1], k), simd.lane(v[2], k)))
         x = simd.select(simd.lane_numbers(HALF) == np.int32(k), exact, x)
     return x
-
-
-@inlined
-def _row_of_map(rows, axis):
-    """Return the row of the lanes' maps that gives a world coordinate, as four vectors."""
-    a, b, c = _three_rows(rows, 9 + 4 * axis)
-    return a, b, c, simd.load(rows, (12 + 4 * axis) * HALF, HALF)

@@ -24,7 +24,7 @@ from bvh.traversal.rays import blocks, slots
 from bvh.traversal.rays.blocks import BLOCK, batch_index, ray_number
 from bvh.traversal.rays.ray_batch import read_exact
 from bvh.tree.edge_rule import crosses, is_ahead
-from bvh.tree.instanced import Ids, Instanced, leaf_of, prim_of
+from bvh.tree.instanced import Ids, Instanced, by_scene, leaf_of, prim_of
 from bvh.tree.primitives import BACK, MISS, intersect, weights
 from bvh.tree.triangle_groups import group_at
 
@@ -45,13 +45,13 @@ class FirstGoal(NamedTuple):
     max_hits: int
     accept: object
     data: object
-    nearest: NearestHits
+    hits: NearestHits
 
 
 class AllGoal(NamedTuple):
     """All hits; `cull` and `once` are as in `FirstGoal`.
 
-    If `listed`, hits are appended to `found`; otherwise they are only counted there. With `sided`,
+    If `listed`, hits are appended to `hits`; otherwise they are only counted there. With `sided`,
     which needs `once`, hits from the back count 1 and those from the front -1, for rays whose
     origin is moved by the infinitesimal of `edge_rule`: see `hit_weight`.
     """
@@ -60,19 +60,16 @@ class AllGoal(NamedTuple):
     once: bool
     sided: bool
     listed: bool
-    found: FoundHits
+    hits: FoundHits
     visits: tuple[NDArray[np.int32], ...]  # `Visits`, scratch
 
 
 class NearestHits(NamedTuple):
-    """Up to `max_hits` closest hits of each ray of a block; pointers inside kernels.
-
-    The hits of ray i of the block begin at i * max_hits, sorted by (t, id).
-    """
+    """Up to `max_hits` hits of each ray i of a block, from i * max_hits on, by (t, id)."""
 
     t: NDArray[np.float64]
     prims: Ids
-    counts: NDArray[np.int64]  # hits of each ray
+    counts: NDArray[np.int64]  # hits of each ray; an unused number
 
 
 class FoundHits(NamedTuple):
@@ -80,68 +77,56 @@ class FoundHits(NamedTuple):
 
     rays: NDArray[np.int64]  # number of the ray in the block
     prims: Ids
-    counts: NDArray[np.int64]  # hits of each ray, or the sum of their weights if not listed
-    size: NDArray[np.int64]  # hits of all rays, (1,), those beyond the capacity included
+    # Hits of each ray, or the sum of their weights if not listed; then, those of all rays, also beyond
+    # the capacity.
+    counts: NDArray[np.int64]
     capacity: int  # of `rays` and `prims`
 
 
 def new_nearest_hits(max_hits: int, ids: DTypeLike = np.int32) -> NearestHits:
     """Return memory for `max_hits` hits of each ray of a block, whose ids have the type `ids`."""
     size = BLOCK * max_hits
-    return NearestHits(np.empty(size), np.empty(size, ids), np.empty(BLOCK, np.int64))
+    return NearestHits(np.empty(size), np.empty(size, ids), np.empty(BLOCK + 1, np.int64))
 
 
 def new_found_hits(capacity: int, ids: DTypeLike = np.int32) -> FoundHits:
     """Return memory for `capacity` hits of a block, whose ids have the type `ids`."""
     rays, prims = np.empty(capacity, np.int64), np.empty(capacity, ids)
-    return FoundHits(rays, prims, np.empty(BLOCK, np.int64), np.empty(1, np.int64), capacity)
+    return FoundHits(rays, prims, np.empty(BLOCK + 1, np.int64), capacity)
 
 
 @makes_pointers_of(FirstGoal)
 def _first_goal_pointers(arrays):
     """Return a `FirstGoal` for kernels; its `data` is borrowed: references are not counted."""
-    nearest, data = as_pointers(arrays.nearest), borrowed(arrays.data)
+    nearest, data = as_pointers(arrays.hits), borrowed(arrays.data)
     return FirstGoal(
         arrays.any_hit, arrays.cull, arrays.once, arrays.max_hits, arrays.accept, data, nearest
     )  # fmt: skip
 
 
-def _clear_nearest(goal):
-    """Clear the hits of a `FirstGoal` for a new block of rays."""
-    for i in range(BLOCK):
-        poke(goal.nearest.counts, i, 0)
-
-
-def _clear_found(goal):
-    """Clear the hits of an `AllGoal` for a new block of rays."""
-    for i in range(BLOCK):
-        poke(goal.found.counts, i, 0)
-    poke(goal.found.size, 0, 0)
+def _clear_counts(goal):
+    """Clear the hits of a goal for a new block of rays."""
+    for i in range(BLOCK + 1):
+        poke(goal.hits.counts, i, 0)
 
 
 @by_type()
 def begin_block(goal):
-    """Clear the hits of a `FirstGoal` or an `AllGoal` for a new block of rays.
-
-    For other goals this does nothing: their closest hits are in the block itself.
-    """
-    clears = {FirstGoal: _clear_nearest, AllGoal: _clear_found}
-    return clears.get(goal.instance_class, lambda goal: None)
+    """Clear the hits of a `FirstGoal` or an `AllGoal`; other goals have theirs in the block."""
+    has_hits = goal.instance_class in (FirstGoal, AllGoal)
+    return _clear_counts if has_hits else lambda goal: None
 
 
 @inlined
 def append_hit(goal, r, prim, weight):
-    """Append a hit of the ray at lane index r to an `AllGoal` that is `listed`; else only count it.
-
-    Listed hits count 1 each, and those beyond the capacity are counted without being stored. Hits
-    of a goal that is not listed count `weight`, from `hit_weight`.
-    """
-    found = goal.found
-    i, size = ray_number(r), peek(found.size, 0)
+    """Append a hit of the ray at r to an `AllGoal` that is `listed`, or count its weight."""
+    # Those beyond the capacity are counted without being stored.
+    found = goal.hits
+    i, size = ray_number(r), peek(found.counts, BLOCK)
     poke(found.counts, i, peek(found.counts, i) + (1 if goal.listed else weight))
     if not goal.listed:
         return
-    poke(found.size, 0, size + 1)
+    poke(found.counts, BLOCK, size + 1)
     if size < found.capacity:
         poke(found.rays, size, i)
         poke(found.prims, size, prim)
@@ -201,40 +186,11 @@ def collect_group(goal, tree, context_ref, memory, slot, group, candidates):
             collect_hit(goal, context_ref, memory, slot, prim)
 
 
-def _call_address(accept, primitives, ray, prim, t, u, v, data):
-    """Return whether a tree's filter, at address `accept`, 0 for none, accepts a hit (t, u, v).
-
-    `ray` is the number of the ray, `data` what the filter is called with; `primitives` is unused.
-    """
-    return accept == 0 or call_filter(accept, (ray, prim, t, u, v, data))
-
-
-def _call_address_in_scene(accept, primitives, ray, prim, t, u, v, data):
-    """Return whether a scene's filter, at address `accept`, 0 for none, accepts a hit (t, u, v).
-
-    `ray` is the number of the ray, `prim` a code, and `data` what the filter is called with.
-    """
-    if accept == 0:
-        return True
-    owner = peek(primitives.owners, leaf_of(prim))
-    return call_scene_filter(accept, (ray, owner, prim_of(prim), t, u, v, data))
-
-
-def _call(accept, primitives, ray, prim, t, u, v, data):
-    """Return whether the compiled function `accept`, a tree's filter, accepts a hit (t, u, v).
-
-    `ray` is the number of the ray; `primitives` is unused.
-    """
-    return bool(accept(ray, prim, t, u, v, data))
-
-
-def _call_in_scene(accept, primitives, ray, prim, t, u, v, data):
-    """Return whether the compiled function `accept`, a scene's filter, accepts a hit (t, u, v).
-
-    `ray` is the number of the ray, and `prim` a code.
-    """
-    owner = peek(primitives.owners, leaf_of(prim))
-    return bool(accept(ray, owner, prim_of(prim), t, u, v, data))
+# What a filter gets to know of a primitive: its id, in a scene its instance and its id there.
+_named = by_scene(
+    lambda primitives, prim: (prim,),
+    lambda primitives, prim: (peek(primitives.owners, leaf_of(prim)), prim_of(prim)),
+)
 
 
 @by_type()
@@ -242,12 +198,16 @@ def accepts(accept, primitives, ray, prim, t, u, v, data):
     """Return whether a filter accepts a hit, (t, u, v) on `prim`, of ray number `ray` of the batch.
 
     `accept` is the address of the filter, 0 for none, or a compiled function, and `data` what it is
-    called with. `prim` is an id, or a scene's code, of which the filter gets instance and id.
+    called with. `prim` is an id, or a scene's code.
     """
-    in_scene = primitives.instance_class is Instanced
     if isinstance(accept, types.Dispatcher):
-        return _call_in_scene if in_scene else _call
-    return _call_address_in_scene if in_scene else _call_address
+        return lambda accept, primitives, ray, prim, t, u, v, data: bool(
+            accept(ray, *_named(primitives, prim), t, u, v, data)
+        )
+    call = call_scene_filter if primitives.instance_class is Instanced else call_filter
+    return lambda accept, primitives, ray, prim, t, u, v, data: (
+        accept == 0 or call(accept, (ray, *_named(primitives, prim), t, u, v, data))
+    )
 
 
 @by_type(inline=True)
@@ -287,13 +247,13 @@ def _rank(goal, context_ref, memory, slot, prim):
     tree, _, block = follow(context_ref)
     r = slots.ray(memory, slot)
     inserted = _insert(goal, context_ref, r, prim)
-    first, count = ray_number(r) * goal.max_hits, peek(goal.nearest.counts, ray_number(r))
+    first, count = ray_number(r) * goal.max_hits, peek(goal.hits.counts, ray_number(r))
     if goal.any_hit:
         if inserted:
             slots.set_end(memory, slot, F(-INF))
     elif count == goal.max_hits:
         # End the ray at its last hit, in the slot and in the block, whose end is that in the TLAS.
-        t = peek(goal.nearest.t, first + count - 1)
+        t = peek(goal.hits.t, first + count - 1)
         _, high = slots.tau_interval(tree.primitives, block, memory, slot, t)
         slots.set_end(memory, slot, min(slots.end(memory, slot), high))
         _, high = blocks.tau_around(block, r, t)
@@ -302,13 +262,11 @@ def _rank(goal, context_ref, memory, slot, prim):
 
 @inlined
 def _insert(goal, context_ref, r, prim):
-    """Insert the hit of the ray at r on `prim` into its first hits; return whether that is done.
-
-    It is not done for a miss, for a hit that is not among the first or is one of them already, and
-    for a hit that the edge rule or the filter rejects.
-    """
+    """Insert the hit of the ray at r on `prim` into its first hits; return whether that is done."""
+    # Not for a miss, a hit that is behind the first ones or is one of them already, and one that
+    # the edge rule or the filter rejects.
     tree, rays, block = follow(context_ref)
-    hits, number = goal.nearest, ray_number(r)
+    hits, number = goal.hits, ray_number(r)
     index = batch_index(block, r)
     ray = read_exact(tree, rays, index)
     t, side = intersect(tree.primitives, prim, *ray, goal.cull)

@@ -190,31 +190,21 @@ class Order(NamedTuple):
     sort: int = NEVER  # whether windows are sorted: NEVER, TRIAL or ALWAYS
     queue: NDArray[np.int64] = NO_QUEUE  # chunks of blocks that threads claim
     chunks: int = 0  # the most chunks that one call claims
-
-
-class OrderPointers(NamedTuple):
-    """An `Order` inside kernels, and the permutation of the current window."""
-
-    size: int
-    row: int
-    is_sorted: bool  # whether rays are taken by the permutation
-    permutation: NDArray[np.int64]  # numbers of rays, by their places in the order
-    kernel: int
-    sort: int
-    queue: NDArray[np.int64]
-    queued: int  # chunks in the queue
-    chunks: int
+    # Inside kernels: chunks in the queue; whether rays are taken by the permutation of a window,
+    # which has their numbers by their places in the order.
+    queued: int = 0
+    is_sorted: bool = False
+    permutation: NDArray[np.int64] = NO_QUEUE
 
 
 @makes_pointers_of(Order)
 def _order_pointers(arrays):
-    """Return the `OrderPointers` of an `Order`, before any window is sorted."""
-    # No window is sorted yet: any pointer will do for the permutation. A queue has two numbers more
-    # than chunks (see NO_QUEUE, for which `queued` is -1).
-    return OrderPointers(
-        np.int64(arrays.size), np.int64(arrays.row), False, simd.pointer(arrays.queue),
-        np.int64(arrays.kernel), np.int64(arrays.sort), simd.pointer(arrays.queue),
-        np.int64(len(arrays.queue)) - 2, np.int64(arrays.chunks),
+    """Return an `Order` of pointers, before any window is sorted: any permutation will do."""
+    # A queue has two numbers more than chunks (see NO_QUEUE).
+    queue, queued = simd.pointer(arrays.queue), np.int64(len(arrays.queue)) - 2
+    return Order(
+        np.int64(arrays.size), np.int64(arrays.row), np.int64(arrays.kernel),
+        np.int64(arrays.sort), queue, np.int64(arrays.chunks), queued, False, queue,
     )  # fmt: skip
 
 

@@ -66,16 +66,13 @@ def count_node(goal, block, r):
     return _count_node if goal.instance_class is CountGoal else lambda goal, block, r: None
 
 
-def _count_tests(goal, tree, block, memory, slot, tested):
-    """Add the number of primitives in the tested rows of ids to the tests of a slot's ray.
-
-    `tested` is (first, end, lanes): the rows, `end` excluded. A row is a triangle group, with an id
-    in each lane, or, if `lanes` is 1, a single id.
-    """
+def _count_tests(goal, tree, block, memory, slot):
+    """Add the number of primitives in a slot's leaf to the tests of its ray."""
     _, groups, ids = slots.current_arrays(tree, memory, slot)
+    first, count = leaf_rows(slots.child(memory, slot))
+    lanes = WIDTH if candidates.in_groups(tree, memory, slot) else 1
     i, used = batch_index(block, slots.ray(memory, slot)), np.int32(0)
-    first, last, lanes = tested
-    for row in range(first, last):
+    for row in range(first, first + count):
         at = id_place(groups, group_at(row)) if lanes > 1 else row
         for k in range(lanes):
             # Unused lanes have the id -1.
@@ -84,14 +81,11 @@ def _count_tests(goal, tree, block, memory, slot, tested):
 
 
 @by_type(inline=True)
-def count_tests(goal, tree, block, memory, slot, tested):
-    """Count the primitives that a ray was tested against, for a `CountGoal`.
-
-    `tested` is what `intersect_leaf` returns: (first, end, lanes).
-    """
+def count_tests(goal, tree, block, memory, slot):
+    """Count the primitives of the leaf that a slot's ray is tested against, for a `CountGoal`."""
     if goal.instance_class is CountGoal:
         return _count_tests
-    return lambda goal, tree, block, memory, slot, tested: None
+    return lambda goal, tree, block, memory, slot: None
 
 
 def _load_ray_of_tree(tree, block, memory, slot, r):
@@ -172,7 +166,7 @@ def _test_groups(goal, tree, block, context_ref, memory, count):
             stored += np.int64(filtered.bits != 0)
             if tree.has_bits:
                 simd.prefetch_address(simd.address(tree.face_bits, group * WIDTH))
-        count_tests(goal, tree, block, memory, slot, (first, first + rows, np.int64(WIDTH)))
+        count_tests(goal, tree, block, memory, slot)
         slots.set_top(memory, slot, slots.top(memory, slot) - 1)  # pop the leaf
     for i in range(stored):
         slot, group, filtered = slots.filtered_at(memory, i)
@@ -185,8 +179,8 @@ def _test_one_by_one(goal, tree, block, context_ref, memory, count):
     for i in range(count):
         slot = slots.waiting_at_leaf(memory, i)
         child = slots.child(memory, slot)
-        tested = candidates.intersect_leaf(goal, tree, block, context_ref, memory, slot, child)
-        count_tests(goal, tree, block, memory, slot, tested)
+        candidates.intersect_leaf(goal, tree, block, context_ref, memory, slot, child)
+        count_tests(goal, tree, block, memory, slot)
         slots.set_top(memory, slot, slots.top(memory, slot) - 1)
 
 

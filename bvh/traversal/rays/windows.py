@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bvh.runtime import simd
 from bvh.runtime.jit import inlined, kernel
 from bvh.traversal.rays.blocks import BLOCK, HALF
-from bvh.traversal.rays.ray_batch import OrderPointers, numbers_from, read_lanes
+from bvh.traversal.rays.ray_batch import Order, numbers_from, read_lanes
 from bvh.traversal.rays.ray_setup import clip, inverse_of, octant_of
 from bvh.tree import frame as frames
 
@@ -111,13 +111,10 @@ def sort_window(rays, frame, window, begin, count):
 
 @inlined
 def order_within(order, window, begin, is_sorted):
-    """Return the `OrderPointers` of `order` for the blocks of a window that begins at ray `begin`.
-
-    If `is_sorted`, rays are taken by the permutation of the window.
-    """
+    """Return `order` for the blocks of a window that begins at ray `begin`."""
     # Blocks index the permutation by places in the batch, but that of the window begins at `begin`.
     permutation = simd.shifted(window.permutation, -begin) if is_sorted else order.permutation
-    return OrderPointers(
-        order.size, order.row, is_sorted, permutation, order.kernel, order.sort, order.queue,
-        order.queued, order.chunks,
+    return Order(
+        order.size, order.row, order.kernel, order.sort, order.queue, order.chunks, order.queued,
+        is_sorted, permutation,
     )  # fmt: skip

@@ -80,13 +80,6 @@ def _fill_cells(records, begin, end, boxes, bits, cells, cell_bins):
         record.put(cell_bins, cell, r)
 
 
-@entry
-def add_bins(bins, others):
-    """Add the records of other bins to `bins`, row by row."""
-    for i in range(len(bins)):
-        record.store(bins, i, record.join_bins(record.load(bins, i), record.load(others, i)))
-
-
 @inlined
 def _layer(cell, axis, bits):
     """Return the layer across an axis of a cell, whose bits are those of its x, y and z layers."""
@@ -162,15 +155,6 @@ def _split_cells(cell_bins, bits, limits, links, ranges, range_of, scratch):
 
 
 @entry
-def count_ranges(cells, begin, end, range_of, counts):
-    """Write to `counts` how many of the records begin..end are in each range."""
-    # `cells` has the cell of each record, and `range_of` the range of each cell.
-    counts[:] = 0
-    for i in range(begin, end):
-        counts[range_of[cells[i]]] += 1
-
-
-@entry
 def _move_to_ranges(records, cells, begin, end, range_of, rows, out):
     """Move each of the records begin..end to `out`, to the next row of its range."""
     # `rows` has the next row of each range, and is advanced.
@@ -184,16 +168,14 @@ def _split_by_cells(
     records: NDArray[np.float32], out: NDArray[np.float32], boxes: NDArray[np.float32],
     limits: tuple[int, int, int, int], threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:  # fmt: skip
-    """Split records by the cells of a grid, and move them to `out`; return None if nothing splits.
-
-    `boxes` are the box of all and that of their centres; `limits` are (grain, depth of the root,
-    deepest level, group bits). Returns the links of nodes, the root first, and the ranges below
-    them (see `subtrees`), whose rows count from the first record.
-    """
+    """Split records by the cells of a grid, and move them to `out`; None if nothing splits."""
+    # `boxes` are the box of all and that of their centres; `limits` are as in `_split_cells`.
+    # Returns the links of nodes, the root first, and the ranges below them (see `subtrees`), whose
+    # rows count from the first record.
     n = len(records)
     bits = _bits_of_axes(boxes[1], _cell_bits(n))
     size = 1 << int(bits.sum())
-    cells, shelf = aligned(n, np.uint16), Shelf(lambda: new_cells(size))
+    cells, shelf = aligned(n, np.uint16), Shelf(lambda: _new_cells(size))
 
     def fill(begin: int, end: int) -> None:
         with shelf.scratch() as cell_bins:
@@ -203,8 +185,11 @@ def _split_by_cells(
     cell_bins, *others = shelf.pieces()
 
     def add(begin: int, end: int) -> None:
+        joined = cell_bins[begin:end]
         for bins in others:
-            add_bins(cell_bins[begin:end], bins[begin:end])
+            counts = record.counts(joined) + record.counts(bins[begin:end])
+            np.maximum(joined, bins[begin:end], out=joined)
+            record.counts(joined)[:] = counts
 
     share(size, CELLS, add, threads)
     # On each level fewer than n / grain ranges are split, each into two.
@@ -226,7 +211,8 @@ def _split_by_cells(
     rows = np.empty((-(-n // size), ranges), np.int64)
 
     def count(begin: int, end: int) -> None:
-        count_ranges(cells, begin, end, range_of, rows[begin // size])
+        found = range_of.take(cells[begin:end])
+        rows[begin // size] = np.bincount(found, minlength=ranges)
 
     def move(begin: int, end: int) -> None:
         _move_to_ranges(records, cells, begin, end, range_of, rows[begin // size], out)
@@ -240,17 +226,11 @@ def _split_by_cells(
     return links[:used], columns
 
 
-@entry
-def _clear_cells(bins):
-    """Make all rows of `bins` the bin of no records."""
-    for i in range(len(bins)):
-        record.store(bins, i, record.empty_bin())
-
-
-def new_cells(size: int) -> NDArray[np.float32]:
+def _new_cells(size: int) -> NDArray[np.float32]:
     """Return the bins of cells without records."""
     bins = record.new(size)
-    _clear_cells(bins)
+    bins[:] = -np.inf
+    bins[:, record.COUNT] = 0.0
     return bins
 
 

@@ -49,6 +49,11 @@ def new(count: int) -> NDArray[np.float32]:
     return aligned(count * WIDTH, np.float32).reshape(-1, WIDTH)
 
 
+def counts(bins: NDArray[np.float32]) -> NDArray[np.int32]:
+    """Return a view of the number of records in each bin; `bins` has shape (..., 8)."""
+    return bins.view(np.int32)[..., COUNT]
+
+
 # Intrinsics, because kernels have many calls of them: functions would take longer to compile.
 @llvm_operation
 def load(typingctx: TypingContext, array: Type, row: Type) -> Operation:

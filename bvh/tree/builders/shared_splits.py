@@ -42,11 +42,6 @@ class Shared(NamedTuple):
     sides: NDArray[np.float32]  # scratch of `bins.best_split`
 
 
-def _counts(bins: Records) -> NDArray[np.int32]:
-    """Return a view of the number of records in each bin; `bins` has shape (..., 8)."""
-    return bins.view(np.int32)[..., record.COUNT]
-
-
 @entry
 def _fill_chunk(spatial, records, begin, end, boxes, in_space):
     """Fill the bins of `spatial` with records begin..end, by their centres or by their parts.
@@ -129,10 +124,7 @@ def _close_gaps(records, begins, counts):
 
 
 class SharedRange:
-    """A range that threads split: in chunks put into bins, then moved.
-
-    `task` is its row with the columns of `subtrees`; `boxes` are its box and that of its centres.
-    """
+    """A range that threads split: `task` is its row, `boxes` its box and that of its centres."""
 
     def __init__(self, shared: Shared, task: Row, boxes: Records) -> None:
         self.shared, self.task, self.boxes = shared, task, boxes
@@ -160,7 +152,7 @@ class SharedRange:
     def _join(self, spatial: Spatial) -> Spatial:
         """Set `joined` to the bins of all chunks, joined; return `spatial` with them and counts."""
         self.joined = self.bins[:, : 3 * BINS].max(axis=0)
-        _counts(self.joined)[:] = _counts(self.bins)[:, : 3 * BINS].sum(axis=0)
+        record.counts(self.joined)[:] = record.counts(self.bins)[:, : 3 * BINS].sum(axis=0)
         return spatial._replace(bins=self.joined, counts=self.counts.sum(axis=0, dtype=np.int32))
 
     def _split_by(self, axis: int, last: int, lefts: int, rights: int) -> None:
@@ -168,7 +160,7 @@ class SharedRange:
         self.plane = axis, last, lefts, rights
         # Records in several bins are counted in that where they begin, row 0 of `several`, for the
         # left side, and in that where they end, row 1, for the right side.
-        single = _counts(self.bins)[:, axis * BINS : (axis + 1) * BINS]
+        single = record.counts(self.bins)[:, axis * BINS : (axis + 1) * BINS]
         several = self.counts.reshape(-1, 6, BINS)[:, axis::3]
         left = (single + several[:, 0])[:, : last + 1]
         right = (single + several[:, 1])[:, last + 1 :]

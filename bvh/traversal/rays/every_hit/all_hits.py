@@ -108,11 +108,11 @@ def gather_hits(
         find_hits(tree, rays, scratch, count, ray_goal)
         if not options.listed:
             for i in range(size):
-                poke(counts, peek(block.which, i), goal_count(ray_goal, i))
+                poke(counts, peek(block.which, i), peek(ray_goal.hits.counts, i))
             continue
         found = np.int64(0)
         for i in range(size):
-            found += goal_count(ray_goal, i)
+            found += peek(ray_goal.hits.counts, i)
         poke(state, SIZE, found)
         if found > pairs_capacity or (options.kept and filled + found > out_capacity):
             return
@@ -204,17 +204,9 @@ def find_hits(tree, rays, scratch, count, goal):
     )
 
 
-@by_type(inline=True)
-def goal_count(goal, i):
-    """Return how many hits a goal has of ray i of the block, or the sum of their weights."""
-    if goal.instance_class is AllGoal:
-        return lambda goal, i: peek(goal.found.counts, i)
-    return lambda goal, i: peek(goal.nearest.counts, i)
-
-
 def _group_found(goal, block, size, pairs):
     """Write the hits that an `AllGoal` found for the `size` rays of a block to `pairs`, by ray."""
-    found, starts = goal.found, pairs.starts
+    found, starts = goal.hits, pairs.starts
     # A counting sort: set `starts` to where the hits of each ray end, then fill downwards.
     end = np.int64(0)
     for i in range(size):
@@ -231,7 +223,7 @@ def _group_found(goal, block, size, pairs):
 
 def _group_nearest(goal, block, size, pairs):
     """Write the hits that a `FirstGoal` found for the `size` rays of a block to `pairs`, by ray."""
-    nearest, row = goal.nearest, np.int64(0)
+    nearest, row = goal.hits, np.int64(0)
     for i in range(size):
         poke(pairs.starts, i, row)
         for j in range(peek(nearest.counts, i)):

@@ -28,13 +28,13 @@ from bvh.runtime import simd
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.tuple_references import refer
-from bvh.traversal.face_mask import selected_lanes
 from bvh.traversal.rays import blocks, ray_numbers, slots
 from bvh.traversal.rays.blocks import BLOCK, GROUP, OCTANTS, batch_index, ray_number
 from bvh.traversal.rays.candidates import filter_ray
 from bvh.traversal.rays.leaf_hits import append_hit, hit_weight
 from bvh.traversal.rays.ray_batch import Context, mask_of
 from bvh.traversal.rays.single_rays import enter_children
+from bvh.tree.face_bits import selected_lanes
 from bvh.tree.primitives import Triangles
 from bvh.tree.triangle_groups import GROUP_SIZE, group_at, id_place, load_group
 from bvh.tree.wide_nodes import all_planes, child_codes, first_row, leaf_rows, near_planes, node_at
@@ -110,7 +110,7 @@ def _test_triangles(primitives, context, visits, queued, goal):
     stay_outlined()
     tree, rays, block = context
     context_ref = refer(context)
-    lanes, groups, counts = block.lanes, tree.groups, goal.found.counts
+    lanes, groups, counts = block.lanes, tree.groups, goal.hits.counts
     for i in range(queued):
         # Beyond the queue there are old codes, or zeros: to prefetch by them does no harm.
         ahead = group_at(first_row(np.int64(simd.peek(visits.leaf_codes, i + AHEAD))))
