@@ -77,8 +77,8 @@ class FoundHits(NamedTuple):
 
     rays: NDArray[np.int64]  # number of the ray in the block
     prims: Ids
-    # Hits of each ray, or the sum of their weights if not listed; then, those of all rays, also beyond
-    # the capacity.
+    # Hits of each ray, or the sum of their weights if not listed; then, those of all rays, also
+    # beyond the capacity.
     counts: NDArray[np.int64]
     capacity: int  # of `rays` and `prims`
 
