@@ -85,10 +85,7 @@ class Images:
         self._lock = threading.Lock()
 
     def sample(self, image: Any, uv: Floats) -> Floats:
-        """Return the linear colours (n, 3) of a PIL image at texture coordinates `uv` (n, 2).
-
-        Colours are interpolated bilinearly between the centres of the four nearest pixels.
-        """
+        """Return the linear colours (n, 3) of an image at `uv` (n, 2), interpolated bilinearly."""
         pixels = self._pixels(image)
         height, width = pixels.shape[:2]
         # Pixel k has its centre at k + 0.5. Rows begin at the top, where v is 1; the image repeats.
@@ -121,8 +118,8 @@ def base_colours(
 ) -> Floats:  # fmt: skip
     """Return the linear colours (n, 3) of hits on the faces `prim` (n,) of a mesh.
 
-    `corners` (n, 3) are the vertices of these faces, `weights` (n, 3) the barycentric coordinates
-    of the hits, and `uv` the texture coordinates of all vertices of the mesh, or None.
+    `corners` (n, 3) are the vertices of these faces, `weights` (n, 3) barycentric coordinates, and
+    `uv` the texture coordinates of all vertices of the mesh, or None.
     """
     colours = np.tile(material.factor, (len(prim), 1))
     if material.image is not None and uv is not None:
@@ -139,10 +136,7 @@ def base_colours(
 
 
 def material_of(mesh: Any, gltf: bool) -> Material | None:
-    """Return the base colour of a mesh of trimesh; None if it has none.
-
-    `gltf` says that the mesh is from a glTF file: its colours of vertices and faces are linear.
-    """
+    """Return the base colour of a mesh of trimesh, if any; in glTF, colours are linear."""
     metadata: Any = getattr(mesh, "metadata", None)
     if isinstance(metadata, dict) and FACE_COLORS in metadata:
         return Material(np.ones(3), face_colors=_colours(metadata[FACE_COLORS], len(mesh.faces)))
@@ -184,10 +178,9 @@ def _factor(value: ArrayLike) -> NDArray[np.float64]:
 
 
 def _colours(values: ArrayLike | None, count: int) -> NDArray[np.uint8] | None:
-    """Return the colours of `count` vertices or faces as bytes (count, 3).
+    """Return the colours of `count` vertices or faces as bytes (count, 3); None if there are none.
 
-    None if `values` is not a table of `count` colours. Floats are clipped to 0..1, 16-bit integers
-    lose their lower byte, and opacity is ignored.
+    Floats are clipped to 0..1, 16-bit integers lose their lower byte, and opacity is ignored.
     """
     array = np.asarray(values)
     if array.ndim != 2 or len(array) != count or array.shape[1] < 3 or count == 0:

@@ -52,8 +52,7 @@ def read_file(
     """Read a file, without reordering, as a mesh or scene of trimesh, or as a `Surface`.
 
     With `triangles_only`, the formats OBJ, OFF, PLY and STL give a `Surface`, without parts and
-    colours. `expected` names what the file should be in errors, as "a mesh". `threads` is the
-    number of threads that triangulate polygons, None for the default.
+    colours. `expected` names what the file should be in errors, as "a mesh".
     """
     name = os.fspath(path)
     if not os.path.isfile(name):
@@ -130,10 +129,9 @@ def check_has_faces(read: Any, name: str) -> None:
 
 
 def check_flattened(read: Any, name: str, allowance: Allowance | None = None) -> None:
-    """Raise if `read` is a scene whose instances, as one mesh, exceed the file's allowance.
+    """Raise if `read` is a scene whose instances, as one mesh, exceed the allowance, or a new one.
 
-    Instances share a mesh, so a small file may have more triangles than fit into memory. None gives
-    the file `name` a new allowance.
+    Instances share a mesh, so a small file may have more triangles than fit into memory.
     """
     allowance = Allowance(name) if allowance is None else allowance
     for node in read.graph.nodes_geometry if is_graph(read) else ():
@@ -149,9 +147,8 @@ def _read_one(
 ) -> object:  # fmt: skip
     """Return the content of one file as a mesh or scene of trimesh, or as a `Surface`.
 
-    The file is `name` on the disk or, if `data` is not None, these bytes from an archive, where it
-    is called `name`. `resolver`, a trimesh resolver, reads the files that the file names, and
-    `allowance` limits what it unpacks to. `triangles_only` and `threads` are as in `read_file`.
+    The file is `name` on the disk or, if `data` is not None, these bytes of that name in an
+    archive. `resolver`, a trimesh resolver, reads the files that it names.
     """
     ending = Path(name).suffix.lower()
     if ending in READERS:
@@ -182,10 +179,9 @@ def _read_one(
 def _read_archive(
     files: dict[str, bytes], allowance: Allowance, triangles_only: bool, threads: int | None
 ) -> object:
-    """Return the meshes in an archive as one scene or, with `triangles_only`, one `Surface`.
+    """Return the meshes in an archive as a scene or, with `triangles_only`, a `Surface`.
 
-    `files` has the content of each file by name, and `allowance` limits what they unpack to. Meshes
-    that cannot be read are left out, with a warning. `threads` is as in `read_file`.
+    Meshes that cannot be read are left out, with a warning.
     """
     import trimesh
 
@@ -218,9 +214,7 @@ def _made_safe(
 ) -> tuple[Any, str | None, Any]:
     """Return (file, format, resolver) for trimesh, with archives and glTF files rewritten.
 
-    The file is `name` on the disk or, if `data` is not None, these bytes. An unchanged file on the
-    disk is returned as its name and the format None, anything else as a stream. The resolver is
-    `named`, or one based on it. `allowance` limits what archives and glTF files unpack to.
+    Arguments are as in `_read_one`. An unchanged file on the disk is returned as its name and None.
     """
     ending = Path(name).suffix.lower()
     if ending == ".dae":

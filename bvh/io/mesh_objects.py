@@ -180,13 +180,12 @@ def _of_meshio(mesh: Any) -> Polygons:
 def _surface_of_cells(
     points: NDArray[np.float64], blocks: list[tuple[str, Any, Ints]]
 ) -> tuple[Ints, NDArray[np.int64], NDArray[np.int32]]:
-    """Return corners and offsets of the polygons on the surface of cells, and the cell of each.
+    """Return corners and offsets of the polygons on the surface of cells, and their cells.
 
-    A block is (kind, vertices, numbers) of cells of one kind and size: trailing digits of the kind
-    are ignored, and vertices have a row for each cell. Flat cells stay as they are. Solid cells are
-    replaced by the facets that no other cell shares, solid or flat, wound so that they face
-    outward. Points and lines have no surface; cells of unknown kinds are left out with a warning.
-    Of curved cells only the corners are used. Corners and offsets are as in `Polygons`, unchecked.
+    A block is (kind, vertices, numbers) of cells of one kind and size; vertices have a row for
+    each. Flat cells stay as they are. Solid cells are replaced by the facets that no other cell
+    shares, wound so that they face outward. Cells of unknown kinds are left out with a warning. Of
+    curved cells only the corners are used.
     """
     flat: list[tuple[Ints, Ints]] = []
     solid: list[tuple[str, Ints, Ints]] = []
@@ -232,8 +231,7 @@ def _outer_facets(
 ) -> Iterator[tuple[Ints, Ints]]:
     """Yield the facets of solid cells that no other cell shares, and the cell of each.
 
-    `flat` has (vertices, numbers) of flat cells, and `solid` (kind, vertices, numbers) of solid
-    ones: each item has cells of one size, with a row of vertices for each cell.
+    Items of `flat` are (vertices, numbers) of flat cells, those of `solid` begin with the kind.
     """
     if not solid:
         return
@@ -285,9 +283,7 @@ def _keys(rows: Ints) -> Ints:
 def thin_of(mesh: Any) -> Thin | None:
     """Return the vertices and faces of an object that has only lines or points; None for others.
 
-    A face is a segment (i, j, j) of a polyline, one line after another, or a point (i, i, i). Such
-    objects are data sets of PyVista (lines, or else vertices or points), `trimesh.PointCloud`,
-    paths of trimesh, and Open3D's `PointCloud` and `LineSet`, legacy and tensor.
+    Faces are segments (i, j, j) of polylines, in order, or points (i, i, i).
     """
     libraries = _libraries_of(mesh)
     if "pyvista" in libraries and not getattr(mesh, "n_blocks", 0):

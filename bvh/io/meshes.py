@@ -18,10 +18,7 @@ MESHES = "a mesh of trimesh, pyvista, open3d or meshio, a trimesh.Scene or a pai
 
 
 class Surface(NamedTuple):
-    """Triangles: vertices (n, 3), faces (m, 3), and for each triangle its face in the source.
-
-    `face_ids` (m,) is None for 0, 1, 2, ... Arrays are of any types until a tree checks them.
-    """
+    """Triangles, arrays of any types, and the source face of each; None for 0, 1, 2, ..."""
 
     vertices: Any
     faces: Any
@@ -80,11 +77,7 @@ def surface_of_polygons(
     points: NDArray[np.float64], corners: NDArray[np.int32], offsets: NDArray[np.int64],
     ids: NDArray[np.int32] | None = None, threads: int | None = None,
 ) -> Surface:  # fmt: skip
-    """Return the triangles of checked polygons, triangulated by `threads` threads.
-
-    The vertices of polygon i are ``corners[offsets[i] : offsets[i + 1]]``, rows of `points`, and
-    its face in the source is ids[i], or i if `ids` is None.
-    """
+    """Return the triangles of checked polygons, which are source faces `ids`, or 0, 1, 2, ..."""
     if len(corners) == 3 * (len(offsets) - 1) and (np.diff(offsets) == 3).all():
         faces, face_ids = corners.reshape(-1, 3), ids
     else:

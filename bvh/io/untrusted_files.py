@@ -123,7 +123,7 @@ def unzipped(
 ) -> dict[str, bytes]:
     """Return the contents of the files in a zip archive by name, only of `names` if given.
 
-    The bytes that they unpack to are taken from the allowance, as the archive may declare too few.
+    The bytes that they unpack to are taken from the allowance: the archive may declare too few.
     """
     import zipfile
 

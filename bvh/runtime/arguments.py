@@ -87,11 +87,7 @@ def vectors(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def common_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape to which `shapes` broadcast; raise a ValueError if they do not.
-
-    `shapes` are the leading shapes of a query's arguments: those of the batch, without the axes of
-    one item. Their names are those of the arguments, for the error.
-    """
+    """Return the shape to which leading shapes, by names of arguments, broadcast; or raise."""
     different = {shape for shape in shapes.values() if shape != ()}
     if len(different) < 2:
         return different.pop() if different else ()
@@ -132,10 +128,9 @@ def owned(array: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
 def unchanging(
     array: NDArray[Any], given: object, copied: Callable[[NDArray[Any]], NDArray[Any]]
 ) -> NDArray[Any]:
-    """Return `array` read-only and in C order, as numbers that no caller can change later.
+    """Return `array`, made from `given`, read-only and in C order, which no caller can change.
 
-    `given` is the argument from which the array was made. Unless the array is new, or nothing can
-    change its memory, it is copied by `copied`, which keeps its type.
+    It is copied by `copied`, which keeps its type, unless it is new or its memory is constant.
     """
     # Arrays made from lists, or of another type, are new. A read-only view may change: by another
     # view, or in a file by another process. Kernels would then follow unchecked indices of faces.
@@ -149,11 +144,7 @@ def unchanging(
 
 
 def _is_constant(array: NDArray[Any]) -> bool:
-    """Return whether nothing can change the numbers of an array.
-
-    That is, it is read-only, and its memory belongs to `bytes`, to an array to which only the view
-    refers, or to one that is read-only, too.
-    """
+    """Return whether an array, and all that share its memory, are read-only."""
     if array.flags.writeable or array.flags.owndata:
         return not array.flags.writeable
     if not isinstance(array.base, np.ndarray):
@@ -165,9 +156,9 @@ def _is_constant(array: NDArray[Any]) -> bool:
 
 
 def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array as kernels take their input: aligned, C-contiguous, read-only.
+    """Return the array aligned, in C order and read-only, a view if possible.
 
-    A view if possible. Numba would compile a kernel again for another layout or writability.
+    Numba would compile a kernel again for another layout or writability.
     """
     flags = array.flags
     if not (flags.c_contiguous and flags.aligned):
@@ -217,10 +208,7 @@ def cull_code(cull: Cull | None) -> int:
 
 
 def thread_count(threads: int | None) -> int:
-    """Return the number of threads to use: `threads`; for None, `default_threads`.
-
-    -1 (`ALL_CPUS`) stands for all CPUs of the process's affinity.
-    """
+    """Return the number of threads to use: `default_threads` for None, all allowed CPUs for -1."""
     if threads is None:
         return default_threads()
     number = thread_limit(threads)
@@ -341,8 +329,7 @@ def _plain(
 ) -> NDArray[Any]:
     """Return the argument `name` as an array of some kinds of numbers; an empty one of any kind.
 
-    `kinds` are letters of `dtype.kind`. Errors say that the argument must be `expected`; with
-    `quote`, they show its value instead of its type.
+    Errors say that it must be `expected`; with `quote`, they show its value instead of its type.
     """
     if is_masked(value):
         raise TypeError(f"{name} must not be a masked array: fill or drop the masked rows first")

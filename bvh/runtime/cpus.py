@@ -29,9 +29,7 @@ def default_threads() -> int:
     """Return the number of threads where none is given.
 
     Inside `task_threads`, its number; elsewhere BVH_NUM_THREADS, if it is set; otherwise the number
-    of CPUs of the process's affinity, or the CPU quota of its control group (cgroup v2) if that is
-    lower. The variable and the quota are read when they are first needed; a ValueError is raised if
-    the variable is not a number from 1 to `MOST`.
+    of CPUs of the process's affinity, or the CPU quota of its control group if that is lower.
     """
     if _task.threads:
         return _task.threads
@@ -50,10 +48,7 @@ def allowed_cpus() -> int:
 
 @contextlib.contextmanager
 def task_threads(count: int) -> Iterator[None]:
-    """Set the default number of threads for calls from this thread in a block.
-
-    The block is a task of Dask. `count` is at least 1, or ALL_CPUS.
-    """
+    """Set the default number of threads, or ALL_CPUS, for this thread in a block."""
     before = _task.threads
     _task.threads = allowed_cpus() if count == ALL_CPUS else count
     try:
@@ -72,10 +67,9 @@ def settings() -> tuple[int, int]:
 
 
 def cpu_quota(membership: Path, mount: Path) -> int:
-    """Return the CPU quota of this process's control group, or `UNLIMITED` if it has none.
+    """Return the number of CPUs, rounded up, of this process's control group, or `UNLIMITED`.
 
-    It is a number of CPUs, rounded up. `membership` is the file that names the group, as
-    /proc/self/cgroup, and `mount` the folder of all groups, as /sys/fs/cgroup.
+    `membership` is the file that names the group, and `mount` the folder of all groups.
     """
     # The group and each one above it may have a limit, in a file cpu.max: a quota and a period, in
     # microseconds. The quota "max" is no limit.

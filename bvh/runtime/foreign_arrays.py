@@ -55,8 +55,8 @@ def _is_other(value: object) -> bool:
 def foreign_answer(query: Callable[..., Result], values: Mapping[str, object]) -> Result:
     """Return the result of a query (a function or method) as arrays of its arguments' library.
 
-    `values` has the query's arguments by name, and may have more, as `locals()` has. At least one
-    argument is an array of another library, or a lazy one; both raise a TypeError.
+    `values` has the arguments by name, and may have more, as `locals()` has. At least one is an
+    array of another library, or a lazy one; both raise a TypeError.
     """
     given = {name: values[name] for name in signature(query).parameters}
     lazy = [name for name, value in given.items() if is_lazy(value)]
@@ -80,8 +80,8 @@ def kind_of(value: object) -> str:
 def as_numpy(name: str, value: Any) -> NDArray[Any]:
     """Return an array of another library as a numpy array, of the same memory if possible.
 
-    Raises a TypeError, which names the argument `name`, if the array's memory cannot be read: it
-    is traced, on another device, or requires gradients, which would end here.
+    Raises a TypeError if the memory cannot be read: the array is traced, on another device, or
+    requires gradients, which would end here.
     """
     tracer = getattr(sys.modules.get("jax.core"), "Tracer", ())
     if isinstance(value, tracer):

@@ -72,10 +72,7 @@ class Refusal:
 
 
 def _take_locks() -> None:
-    """Take the locks of all holders, before a fork; give up after a timeout or Ctrl-C.
-
-    `_fork.taken` lists those that were taken.
-    """
+    """Take the locks of all holders, before a fork; give up after a timeout or Ctrl-C."""
     _fork.taken, _fork.interrupted = [], False
     until = time.monotonic() + PATIENCE_SECONDS
     try:

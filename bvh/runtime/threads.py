@@ -118,11 +118,10 @@ def _with_helpers(
     work: Callable[[list[Job], Callable[[], None]], object], call: Callable[[], object],
     count: int, threads: int, stop: Callable[[], object],
 ) -> None:  # fmt: skip
-    """Do work(jobs, check) here, while each of up to `count` idle helpers calls `call`.
+    """Do work(jobs, check) here, while each of up to `count` idle helpers of a pool calls `call`.
 
-    The pool has `threads` helpers. `jobs` has a job for each helper that was idle; check() raises a
-    lost KeyboardInterrupt. After an error, here or in a helper, `stop` is called, and the error is
-    raised once all calls have returned.
+    `jobs` has a job for each helper that was idle; check() raises a lost KeyboardInterrupt. After
+    an error, here or in a helper, `stop` is called, and the error is raised once all have returned.
     """
 
     def call_or_stop() -> None:
@@ -166,8 +165,8 @@ def _take_together(
 ) -> None:  # fmt: skip
     """Call `take` until it returns False, while up to `helpers` helpers each call `help_out` once.
 
-    The pool has `threads` helpers. Between two calls of `take`, this thread calls `report`, and can
-    be interrupted. After any error, `stop` is called: then no thread begins more work.
+    Between two calls of `take`, this thread calls `report`, and can be interrupted. After any
+    error, `stop` is called: then no thread begins more work.
     """
 
     def work(_: list[Job], check: Callable[[], None]) -> None:
@@ -325,10 +324,7 @@ def share_claimed(
 def queue_of(
     count: int, size: int, least: int, work: Callable[[int, int], object], threads: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Do chunks until the rest is worth two threads; return (queue of the rest, threads to use).
-
-    The queue is that of `share_claimed`; it has no chunks if all work is done.
-    """
+    """Do chunks until the rest is worth two threads; return (queue of the rest, threads to use)."""
     first, items = 0, FIRST_CHUNK
     while first < count:
         stop, began = min(first + items, count), time.perf_counter()

@@ -88,10 +88,7 @@ class _BadLine(ValueError):
 
 
 def _blanked(text: bytes, pattern: bytes) -> bytes:
-    """Replace matches of a pattern in lines of vertices or faces by as many bytes of white space.
-
-    The text keeps its length, as errors find the numbers of lines by places in it.
-    """
+    """Replace matches of a pattern in lines of vertices or faces by as much white space."""
     if re.search(pattern, text) is None:
         return text
     blanked = bytearray(text)
@@ -138,11 +135,7 @@ def _read_piece(lines: Lines, state: _State) -> None:
 
 
 def _read_rows(lines: Lines, mask: NDArray[np.bool_], word: bytes, state: _State) -> None:
-    """Add the numbers of lines to `state`; `mask` is True for the lines of the keyword `word`.
-
-    The keyword is v, vn or vt. Lines of vertices with six numbers or more have a colour: the
-    fourth to sixth.
-    """
+    """Add the numbers of the lines of `mask`, which begin with `word`: v, vn or vt."""
     # How many numbers each line has, and how many such lines were before this piece.
     counts, before = lines.counts[mask] - 1, state.counts[word]
     least, most = WIDTHS[word]
@@ -169,10 +162,10 @@ def _read_rows(lines: Lines, mask: NDArray[np.bool_], word: bytes, state: _State
 def _numbers(
     word: bytes, before: int, text: bytes, kind: type[np.generic], count: int
 ) -> NDArray[Any]:
-    """Return the `count` numbers of type `kind` in a text; raise a `_BadLine` for other words.
+    """Return the `count` numbers in a text; raise a `_BadLine` for other words.
 
-    The lines began with `word`, which is blanked out; `before` is how many such lines of the file
-    come before the text. Slashes in lines of faces count as spaces.
+    `word` began its lines, and is blanked out; `before` counts such lines of the file before the
+    text.
     """
     if word == b"f":
         text = text.replace(b"/", b" ")
@@ -186,10 +179,10 @@ def _numbers(
 def _read_faces(
     lines: Lines, mask: NDArray[np.bool_], state: _State, counts: dict[bytes, NDArray[Any]]
 ) -> None:
-    """Add the faces of a piece to `state`; `mask` is True for their lines.
+    """Add the faces in the lines of `mask` to `state`.
 
-    `counts` has by keyword (v, vt, vn) how many such lines come before each face: negative indices
-    count back from there.
+    `counts` has by keyword (v, vt, vn) how many such lines come before each face, for negative
+    indices.
     """
     lengths, before = lines.counts[mask] - 1, state.counts[b"f"]
     text = lines.text(mask, 1)
@@ -225,8 +218,7 @@ def _slots(
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the numbers (total, 3) of corners such as 1/2/3 and 1//3, and which are given.
 
-    `text` are lines of faces without the f. `line_of` is the line of each of the `total` corners,
-    and `before` the number of earlier lines of faces, for errors.
+    `text` are lines of faces without the f; `line_of` is the line of each of the `total` corners.
     """
     data = np.frombuffer(b" " + text + b" ", np.uint8)
     is_slash, is_space = data == ord("/"), data <= 32
@@ -311,10 +303,10 @@ def _parts_of(
 ) -> tuple[tuple[Part, ...], NDArray[np.int64], NDArray[np.uint8] | None]:
     """Return the parts of a file, the part of each of its `count` faces, and colours of faces.
 
-    A part is an object; where an object has several groups, or there is no object, it is a group.
-    Within it, the faces of each material with an image are a part of their own, and so are faces
-    without a material. All others are one part, with the colours (count, 4) of their materials. The
-    colours are None if no part has several materials. `names` are as in `_State`.
+    A part is an object; where an object has several groups, or there is none, it is a group. Within
+    it, faces of each material with an image, faces without a material, and all others are parts.
+    The last have the colours (count, 4) of their materials, which are None if no part has several
+    materials.
     """
     # Runs of faces: the first, the last plus 1, their object, group and material.
     runs: list[tuple[int, int, str | None, str | None, str | None]] = []

@@ -96,10 +96,7 @@ def _indices(column: _List, count: int, what: str, least: int = 0) -> NDArray[np
 
 
 def _unrolled(corners: NDArray[np.int32], offsets: Ints) -> NDArray[np.int32]:
-    """Return the corners of the triangles of strips, flat, three for each triangle, wound alike.
-
-    A strip begins at each of `offsets` in `corners`, and behind each corner that is -1.
-    """
+    """Return the corners of the triangles of strips, wound alike; -1 begins a strip, too."""
     third = np.arange(2, max(len(corners), 2))
     begins = np.zeros(len(corners) + 1, np.bool_)
     begins[offsets] = True
@@ -205,10 +202,9 @@ class _Bytes:
     def _scan_rows(
         self, element: Element, lists: list[tuple[int, Any, int]], tail: int, count: int
     ) -> tuple[Ints, list[int]]:
-        """Read the lengths in `count` rows, one row after another; return (begins, lengths_at).
+        """Return where each row begins, and the last ends; where the last row's lengths are.
 
-        `begins` has the place of each row, then the end of the last; `lengths_at`, the places of
-        the last row's lengths. `lists` is that of the caller, and `tail` its last `gap`.
+        `lists` is that of `begins`, and `tail` the bytes of a row behind its last list.
         """
         begins, place, lengths_at = np.empty(count + 1, np.int64), self._at, list[int]()
         try:
@@ -314,10 +310,7 @@ class _Words:
         return self.values(places, kind, None)
 
     def advance(self, element: Element, ends: Ints) -> None:
-        """Go past an element whose rows end at `ends`; raise if their lines end elsewhere.
-
-        A number of words that follows the rows in all lines is ignored, with a warning.
-        """
+        """Go past an element whose rows end at `ends`; raise if their lines do not."""
         more = self._begins[self._at + 1 : self._at + 1 + len(ends)] - ends
         self._at += len(ends)
         if more[0] < 0 or (more != more[0]).any():

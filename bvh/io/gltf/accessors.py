@@ -71,10 +71,7 @@ class Accessors:
     """The accessors of a file as arrays; raises if the file has fewer bytes than they need."""
 
     def __init__(self, content: Json, chunk: bytes | None, files: GltfFiles) -> None:
-        """Take the JSON `content` of a file; buffers are read when they are first needed.
-
-        `chunk` is the binary chunk of a GLB file, or None; `files` reads the files that it names.
-        """
+        """Take the JSON of a file, and the binary chunk of a GLB file or None."""
         self.content, self._chunk, self.files = content, chunk, files
         self._buffers: dict[int, bytes | memoryview] = {}
 
@@ -117,11 +114,10 @@ class Accessors:
     def _rows(
         self, owner: Json, kind: int, lanes: int, count: int, what: str, packed: bool = False
     ) -> Numbers:
-        """Return the elements (count, lanes) in the bufferView that `owner` names.
+        """Return the elements (count, lanes) in the bufferView that `owner` names, a JSON object.
 
-        `owner` is the JSON of an accessor, or of the indices or values of a sparse one. `kind` is
-        the component type, and `lanes` the number of components. `what` names the elements in
-        errors. If `packed`, elements must follow each other without gaps.
+        `kind` is the component type, and `what` names the elements in errors. If `packed`, elements
+        must follow each other without gaps.
         """
         data, stride = self.view(owner["bufferView"])
         begin, dtype = natural(owner, "byteOffset", 0), np.dtype(TYPES[kind])
@@ -139,10 +135,9 @@ class Accessors:
         return np.ndarray((count, lanes), dtype, data, begin, (stride, dtype.itemsize))
 
     def raw(self, number: object, types: tuple[str, ...], may_be_empty: bool = True) -> Numbers:
-        """Return the components of an accessor as they are stored, (count, lanes).
+        """Return the components of an accessor of one of `types` as stored, (count, lanes).
 
-        The type of the accessor, such as "VEC3", must be one of `types`. Without data it is zeros
-        or, if not `may_be_empty`, an error.
+        Without data they are zeros or, if not `may_be_empty`, an error.
         """
         accessor = item(self.content, "accessors", number)
         name, kind = f"accessor {number}", accessor["componentType"]

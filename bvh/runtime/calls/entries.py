@@ -88,7 +88,7 @@ class Entry:
         if words.OTHER in structure or not all(map(words.is_stored, kinds)):
             return None
         compiled = words.kernel_of_words(self.py_func, kinds)
-        address = jit.c_address(compiled, (types.int64,))
+        address = jit.address_of(compiled, (types.int64,))
         # Its return type is a `TypeRef` of the type of the results: see `words.kernel_of_words`.
         returned = compiled.overloads[types.int64,].signature.return_type.instance_type
         if not words.is_returned(returned):
@@ -98,6 +98,4 @@ class Entry:
         return Specialisation(structure, address, results, in_tuple, compiled)
 
 
-def entry(function: Callable[..., Any]) -> Entry:
-    """Return a kernel that Python calls, compiled when needed, and cached on disk."""
-    return Entry(function)
+entry = Entry  # the decorator

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from bvh.runtime.calls.words import is_stored, read, words_of
-from bvh.runtime.compiler.code_types import Dispatcher, Operation, Signature, Type, TypingContext
+from bvh.runtime.compiler.code_types import Dispatcher, Signature, Type
 from bvh.runtime.compiler.deferred import activate, real_of
 from bvh.runtime.compiler.lazy_modules import cgutils, ir, type_of_kind, typeof, types
 from bvh.runtime.jit import address_of, called_by_address, llvm_operation
@@ -45,10 +45,7 @@ class Interface(NamedTuple):
 
 
 class UserCall(NamedTuple):
-    """Addresses of a user's compiled function and of its data, for kernels.
-
-    `references` keeps both alive, and must outlive the kernels' calls.
-    """
+    """Addresses of a user's compiled function and of its data; `references` keeps both alive."""
 
     function: int  # 0 for no function
     data: int
@@ -60,7 +57,6 @@ NO_CALL = UserCall(0, 0, None)
 
 def _filter(function: Dispatcher, load: Load) -> Callable[..., object]:
     """Return a user's filter of hits as a function that takes the data's address; True accepts."""
-    # `load` reads the data at an address.
 
     def call(ray_id, prim_id, t, u, v, address):
         return bool(function(ray_id, prim_id, t, u, v, load(address)))
@@ -70,7 +66,6 @@ def _filter(function: Dispatcher, load: Load) -> Callable[..., object]:
 
 def _scene_filter(function: Dispatcher, load: Load) -> Callable[..., object]:
     """Return a user's filter of hits of a scene as a function that takes the data's address."""
-    # `load` reads the data at an address. The filter accepts a hit by returning True.
 
     def call(ray_id, instance_id, prim_id, t, u, v, address):
         return bool(function(ray_id, instance_id, prim_id, t, u, v, load(address)))
@@ -80,7 +75,7 @@ def _scene_filter(function: Dispatcher, load: Load) -> Callable[..., object]:
 
 def _intersect(function: Dispatcher, load: Load) -> Callable[..., object]:
     """Return a user's test of a primitive as a function (..., data's address) -> (t, u, v)."""
-    # `load` reads the data at an address. Results of other types become floats.
+    # Results of other types become floats.
 
     def call(prim_id, origin, direction, t_min, t_max, address):
         t, u, v = function(prim_id, origin, direction, t_min, t_max, load(address))
@@ -121,7 +116,7 @@ def _loader(kind: Type) -> Any:
     """Return an intrinsic (address) that reads data of type `kind`, whose arrays own no memory."""
 
     @llvm_operation
-    def load(typingctx: TypingContext, address: Type) -> Operation:
+    def load(typingctx, address):
         def codegen(context, builder, sig, args):
             at = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
             return read(context, builder, kind, at)[0]
@@ -132,13 +127,10 @@ def _loader(kind: Type) -> Any:
 
 
 def _by_address(interface: Interface) -> Any:
-    """Return an intrinsic (address, arguments) -> result that calls a function of an interface.
-
-    `arguments` are a tuple, whose last member is the address of the data.
-    """
+    """Return an intrinsic (address, (*arguments, address of data)) that calls an interface."""
 
     @llvm_operation
-    def call(typingctx: TypingContext, address: Type, arguments: Type) -> Operation:
+    def call(typingctx, address, arguments):
         result, kinds = interface.signature().return_type, interface.signature().args
 
         def codegen(context, builder, sig, args):
@@ -164,10 +156,7 @@ call_intersect = _by_address(INTERSECT)
 
 
 def user_function(name: str, function: object, interface: Interface) -> Dispatcher:
-    """Return Numba's dispatcher of a user's function; raise a TypeError if kernels cannot call it.
-
-    `name` is the argument that the errors name.
-    """
+    """Return Numba's dispatcher of the argument `name`; raise if kernels cannot call it."""
     activate()
     from numba.core.dispatcher import Dispatcher
 

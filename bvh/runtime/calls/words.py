@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bvh.runtime.compiler.code_types import Builder, Context, Operation, Type, TypingContext, Value
+from bvh.runtime.compiler.code_types import Builder, Context, Type, Value
 from bvh.runtime.compiler.lazy_modules import cgutils, ir, numpy_support, types
 from bvh.runtime.jit import called_by_numba, compiled_call, inlined, llvm_operation
 
@@ -52,10 +52,7 @@ def canonical(kind: Type) -> Type:
 
 
 def read(context: Context, builder: Builder, kind: Type, at: Value) -> tuple[Value, Value]:
-    """Write code that reads a value from words; return (the value, the address of the next word).
-
-    `kind` is the type of the value, `at` the address of its first word. Its arrays own no memory.
-    """
+    """Write code that reads a value of type `kind` at `at`; return it, and the next address."""
 
     def word(i: int) -> Value:
         return builder.gep(at, [ir.IntType(64)(i)])
@@ -107,7 +104,7 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
     helper = inlined(function)
 
     @llvm_operation
-    def call(typingctx: TypingContext, words: Type) -> Operation:
+    def call(typingctx, words):
         # Compiled here, because this is not called if the kernel is loaded from the cache.
         helper.compile(kinds)
         result = helper.overloads[kinds]
@@ -115,7 +112,7 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
         def codegen(context, builder, sig, args):
             at = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
 
-            def place(i: int) -> Value:
+            def place(i):
                 return builder.gep(at, [ir.IntType(64)(i)])
 
             results = flat(result.signature.return_type)
@@ -152,7 +149,7 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
 
 
 @llvm_operation
-def _propagate(typingctx: TypingContext, status: Type, error: Type) -> Operation:
+def _propagate(typingctx, status, error):
     """Leave the calling function as one that has raised, with the words `STATUS` and `ERROR`."""
 
     def codegen(context, builder, sig, args):

@@ -80,7 +80,7 @@ class Settings(NamedTuple):
 
 
 def numba_settings() -> Settings | None:
-    """Return Numba's settings; None, without importing Numba, if there are none."""
+    """Return Numba's settings, if there are any; else None, without importing Numba."""
     names = "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"
     if not any(name in os.environ for name in names) and not os.path.exists(".numba_config.yaml"):
         return None
@@ -139,9 +139,9 @@ def levels_of(architecture: str, features: dict[str, bool]) -> list[str]:
 
 def _numba_has(level: Level) -> bool:
     """Return whether the CPU of Numba's settings, or the host, has all features of a level."""
-    config = numba_settings() or Settings()
-    if config.features is None:
-        # Numba uses the features of the host, which `target_of` has checked by `host_levels`.
+    config = numba_settings()
+    if config is None or config.features is None:
+        # Numba uses the features of the host, which `target_of` has checked.
         return True
     # A CPU that is set by the name of a level has the level's features, unless they are removed.
     features = parsed(config.features)
@@ -200,14 +200,11 @@ def target_of_settings() -> Target:
 
 def best_level(levels: list[str]) -> str:
     """Return the level whose kernels are the fastest on this CPU, of those that it can run."""
-    return HALVED if HALVED in levels and halves_512_bits(cpu_identity()) else levels[-1]
-
-
-def halves_512_bits(identity: str) -> bool:
-    """Return whether a CPU that has AVX-512 takes operations of 512 bits in two steps: Zen 4."""
-    # On it, kernels are 1.1 times as fast with 8 lanes as with 16. It is the one generation of
-    # family 25 with AVX-512; Zen 5 is family 26, and its servers have whole units.
-    return "AMD" in identity and bool(re.search(r"family\D*25\b", identity, re.I))
+    # On Zen 4, which takes operations of 512 bits in two steps, kernels are 1.1 times as fast with
+    # 8 lanes as with 16. It is the one generation of family 25 with AVX-512; Zen 5 is family 26.
+    identity = cpu_identity() if HALVED in levels else ""
+    is_zen_4 = "AMD" in identity and re.search(r"family\D*25\b", identity, re.I)
+    return HALVED if is_zen_4 else levels[-1]
 
 
 def cpu_identity() -> str:
@@ -222,10 +219,8 @@ def cpu_identity() -> str:
         return ""
 
 
-@lru_cache(maxsize=1)
-def chosen_target() -> Target:
-    """Return `target_of_settings`, as it was at the first call."""
-    return target_of_settings()
+# The target as it was at the first call.
+chosen_target = lru_cache(maxsize=1)(target_of_settings)
 
 
 # Functions that clear caches of the target; see `code_generator.leave_to_numba`.
@@ -255,7 +250,6 @@ def natural_width(target: Target) -> int:
     if target.level in LEVELS:
         return LEVELS[target.level].width
     features = parsed(target.features)
-    # Zen 4 takes operations of 512 bits in two steps.
     if features.get("avx512f"):
         return 8 if target.cpu == "znver4" else 16
     return 8 if features.get("avx2") else 4

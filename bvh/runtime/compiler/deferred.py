@@ -34,8 +34,7 @@ def activate() -> None:
     global _begun, _done
     if _done:
         return
-    # A module that is imported meanwhile may call this, too: the lock is re-entrant, and the call
-    # returns at once.
+    # A module that is imported meanwhile may call this, too, which returns at once.
     with forks.activation._lock, deferred_interrupts():
         if _begun:
             return
@@ -126,7 +125,7 @@ class Deferred:
 
 
 def numba_type_of(value: object) -> Any:
-    """Return Numba's type of a function or other constant that compiled functions use."""
+    """Return Numba's type of a function or other constant in compiled functions."""
     from numba.core.registry import cpu_target
 
     typing = cpu_target.typing_context

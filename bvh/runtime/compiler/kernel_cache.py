@@ -87,7 +87,7 @@ class KernelVersion(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Return the name of the note, a file in a folder that is known to be for these sources."""
+        """The name of the note, a file in a folder that is known to be for these sources."""
         return f"sources-{self.exact}"
 
     def remember(self, folder: KernelFolder) -> None:
@@ -149,10 +149,9 @@ def fingerprint() -> str:
 def cache_directory() -> Path | None:
     """Return the folder of this version's compiled kernels, or None if no folder can be used.
 
-    It is the first of these folders that only its owner can write to: ``$BVH_CACHE_DIR``, the
-    user's cache folder, a private folder in the system's temporary folder. Kernels are kept in
-    memory only with ``BVH_CACHE_DIR=off``, if the package has no sources, as in frozen programs
-    (then the next version would have the same fingerprint), or if it was edited after its import.
+    It is the first of `cache_roots` that only its owner can write to. Kernels are kept in memory
+    only with ``BVH_CACHE_DIR=off``, if the package has no sources, as in frozen programs (then the
+    next version would have the same fingerprint), or if it was edited after its import.
     """
     folder = cache_folder()
     return None if folder is None else folder.path
@@ -202,40 +201,31 @@ def prune_cache() -> list[Path]:
 class KernelCache:
     """The cache of one entry on `KernelFiles`; where the disk fails, nothing is saved."""
 
-    def __init__(
-        self, function: Callable[..., Any], kinds: Any, choose_compiler: Callable[[], object]
-    ) -> None:
+    cache_path = None
+
+    def __init__(self, function: Any, kinds: Any, choose_compiler: Callable[[], object]) -> None:
         """Take the function, by whose name kernels are stored, and the types of its arguments.
 
         `kinds` are these types, or None if signatures have them (that of a function of words is an
         address). `choose_compiler` is `dispatchers.own_pipelines`.
         """
         self._function, self._kinds, self._choose_compiler = function, kinds, choose_compiler
+        self._name = re.sub("[<>]", "", f"{function.__module__}.{function.__qualname__}")
         self._enabled = True
-
-    cache_path = None
 
     def flush(self) -> None:
         """Do nothing: kernels are never compiled again."""
 
-    @property
-    def _name(self) -> str:
-        """The name of the function, which begins the names of its kernels' files."""
-        function: Any = self._function
-        return re.sub("[<>]", "", f"{function.__module__}.{function.__qualname__}")
-
-    @property
     def _files(self) -> KernelFiles:
-        """The files of the function's kernels, in the folder of this version."""
+        """Return the files of the function's kernels, in the folder of this version."""
         return KernelFiles(cache_folder(), self._name)
 
     def _key(self, signature: Any) -> object:
         """Return the key of a kernel among all of one function name and one version."""
         # Functions of one name, as of a factory, differ in instructions or enclosed values. For
         # deferred functions among these, the real ones count.
-        function: Any = self._function
-        closure = tuple(real_of(cell.cell_contents) for cell in function.__closure__ or ())
-        parts = repr(instructions(function.__code__)).encode(), dumps(closure)
+        closure = tuple(real_of(cell.cell_contents) for cell in self._function.__closure__ or ())
+        parts = repr(instructions(self._function.__code__)).encode(), dumps(closure)
         return signature, self._kinds, tuple(hashlib.sha256(part).hexdigest() for part in parts)
 
     def _load(self, key: object) -> Any:
@@ -246,14 +236,11 @@ class KernelCache:
 
         context = kernel_context()
         context.refresh()
-        stored = self._files.load(key)
+        stored = self._files().load(key)
         return None if stored is None else compiler.CompileResult._rebuild(context, *stored)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        """Return a kernel from the cache; None, and begin a notice, if it must be compiled.
-
-        `target_context` is Numba's, and unused: kernels have one of their own.
-        """
+        """Return a kernel from the cache; None, and begin a notice, if it must be compiled."""
         # Kernels of users' functions are not cached: no other process knows these by a name.
         is_cached = self._enabled and not _has_function(self._kinds or signature)
         key = self._key(signature) if is_cached else None
@@ -293,7 +280,7 @@ class KernelCache:
             is_cached = self._enabled and not _has_function(self._kinds or signature)
             # A kernel with addresses among its constants is of no use to another process.
             if is_cached and not result.library.has_dynamic_globals:
-                self._files.save(self._key(signature), result._reduce())
+                self._files().save(self._key(signature), result._reduce())
         except OSError:
             self._enabled = False
         finally:
@@ -325,11 +312,8 @@ class KernelCache:
 
 def _has_function(kinds: Any) -> bool:
     """Return whether argument types contain a compiled function, also inside tuples."""
-    return any(
-        isinstance(kind, types.Dispatcher)
-        or (isinstance(kind, types.BaseTuple) and _has_function(kind))
-        for kind in kinds
-    )
+    nested = (_has_function(kind) for kind in kinds if isinstance(kind, types.BaseTuple))
+    return any(isinstance(kind, types.Dispatcher) for kind in kinds) or any(nested)
 
 
 def instructions(code: CodeType) -> tuple[object, ...]:

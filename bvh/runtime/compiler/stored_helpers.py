@@ -8,7 +8,7 @@ process, such as a user's function, are lowered in each.
 import hashlib
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite import binding
@@ -45,8 +45,7 @@ class StoredHelperCompiler(HelperCompiler):
     def compile_extra(self, func: Any) -> compiler.CompileResult:
         """Return a compiled helper: one of this process, a stored one, or a new one.
 
-        A new helper is stored if possible. Of a helper of this process, the library is used again
-        in a new result, because each dispatcher needs a result of its own.
+        Of one of this process, the library is used again in the result of another dispatcher.
         """
         state, parts = self.state, _identity(func)
         key = state.key = None if parts is None else _key(parts, state.args, state.flags)
@@ -65,9 +64,9 @@ class StoredHelperCompiler(HelperCompiler):
 
 
 def _identity(function: Any) -> tuple[object, ...] | None:
-    """Return parts that identify a function in all processes, or None if it cannot be identified.
+    """Return parts that identify a function in all processes.
 
-    It cannot if it closes over None, or over an object that is described by its address.
+    None if it closes over None, or over an object that is described by its address.
     """
     cells = []
     for cell in function.__closure__ or ():
@@ -105,7 +104,7 @@ def _add(result: compiler.CompileResult) -> None:
     library = result.library
     # Numba's runtime, "nrt", is linked by every entry itself.
     called = [_stored(other) for other in library._linking_libraries if other.name != "nrt"]
-    if None in called or library.has_dynamic_globals or result.reload_init:
+    if None in called or library.has_dynamic_globals:
         library.key = None
         return
     result.fndesc.typemap = result.fndesc.calltypes = None
@@ -138,7 +137,6 @@ class StoredLibrary(HelperLibrary):
 
     @property
     def _final_module(self) -> ModuleRef:
-        """The module of the code, read when it is linked."""
         return binding.parse_bitcode(zlib.decompress(self._code))
 
 
@@ -149,8 +147,7 @@ _libraries: dict[str, HelperLibrary | None] = {}
 def _library(generator: codegen.CPUCodegen, key: str) -> HelperLibrary | None:
     """Return the library of a helper; None if it, or something that it calls, is not stored."""
     if key in _compiled:
-        library: HelperLibrary = _compiled[key].library
-        return library
+        return cast(HelperLibrary, _compiled[key].library)
     if key not in _libraries:
         # A record begins with the code, and the keys of what it calls (see `_add`).
         code, keys, *_ = helpers.find(key) or (b"", ())

@@ -113,10 +113,7 @@ def result_type(*args: Type) -> Type | None:
 def operands(
     context: Context, builder: Builder, kinds: Sequence[Type], values: Values, result: Type
 ) -> list[Value]:
-    """Return the values of operands; if `result` has lanes, cast scalars and copy them into lanes.
-
-    `kinds` are the types of the operands, `result` is the type of the operation's result.
-    """
+    """Return the values of operands of types `kinds`; scalars are copied into lanes of `result`."""
     if not isinstance(result, Vec):
         return list(values)
     return [
