@@ -114,8 +114,7 @@ def rows(name: str, value: ArrayLike, width: int = 3) -> NDArray[np.float64]:
         return array.reshape(0, width)
     if array.ndim != 2 or array.shape[1] != width:
         raise ValueError(f"{name} must have shape (n, {width}), got {array.shape}")
-    _limit(name, len(array), MAX_ROWS)
-    return array
+    return _limited(name, array, MAX_ROWS)
 
 
 def owned(array: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
@@ -176,7 +175,7 @@ def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int3
     if array.ndim != 2 or array.shape[1] != 3:
         hint = "; BVH.from_mesh takes quads and polygons" if array.shape[1:] == (4,) else ""
         raise ValueError(f"{name} must have shape (m, 3), got {array.shape}{hint}")
-    _limit(name, len(array), MAX_PRIMITIVES)
+    _limited(name, array, MAX_PRIMITIVES)
     # Read as unsigned numbers of 4 bytes or more, negative ones are larger than all counts.
     is_short = array.itemsize < 4
     indices = array if is_short else array.view(array.dtype.str.replace("i", "u"))
@@ -209,9 +208,7 @@ def cull_code(cull: Cull | None) -> int:
 
 def thread_count(threads: int | None) -> int:
     """Return the number of threads to use: `default_threads` for None, all allowed CPUs for -1."""
-    if threads is None:
-        return default_threads()
-    number = thread_limit(threads)
+    number = default_threads() if threads is None else thread_limit(threads)
     return allowed_cpus() if number == ALL_CPUS else number
 
 
@@ -347,7 +344,8 @@ def _plain(
     return array
 
 
-def _limit(name: str, count: int, most: int) -> None:
-    """Raise a ValueError if the argument `name`, of `count` rows, has more than `most`."""
-    if count > most:
-        raise ValueError(f"{name} must have at most {most} rows, got {count}")
+def _limited(name: str, array: NDArray[Any], most: int) -> NDArray[Any]:
+    """Return the argument `name`; raise if it has more than `most` rows."""
+    if len(array) > most:
+        raise ValueError(f"{name} must have at most {most} rows, got {len(array)}")
+    return array

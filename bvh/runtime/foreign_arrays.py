@@ -20,7 +20,6 @@ Result = TypeVar("Result")
 ORDINARY = frozenset(
     [np.ndarray, float, int, bool, list, tuple, str, type(None), np.float64, np.int64]
 )
-OURS = np.ndarray, np.generic
 
 # Devices of DLPack whose memory we can read: the CPU's, and that which is pinned for CUDA.
 HOST = frozenset([1, 3])
@@ -34,7 +33,11 @@ def is_lazy(*arguments: object) -> bool:
 def is_other(*arguments: object) -> bool:
     """Return whether one of the arguments is an array that is neither numpy's nor lazy."""
     for argument in arguments:
-        if type(argument) not in ORDINARY and _is_other(argument) and not _is_lazy(argument):
+        kind = type(argument)
+        if kind in ORDINARY or isinstance(argument, np.ndarray | np.generic):
+            continue
+        is_array = hasattr(kind, "__dlpack__") or hasattr(kind, "__array_namespace__")
+        if is_array and not _is_lazy(argument):
             return True
     return False
 
@@ -43,13 +46,6 @@ def _is_lazy(value: Any) -> bool:
     """Return whether a value has a graph of Dask."""
     # Arrays of xarray have this method, too; it returns None unless their data are lazy.
     return hasattr(type(value), "__dask_graph__") and value.__dask_graph__() is not None
-
-
-def _is_other(value: object) -> bool:
-    """Return whether a value is an array of another library, lazy or not."""
-    kind = type(value)
-    is_array = hasattr(kind, "__dlpack__") or hasattr(kind, "__array_namespace__")
-    return is_array and not isinstance(value, OURS)
 
 
 def foreign_answer(query: Callable[..., Result], values: Mapping[str, object]) -> Result:
@@ -98,9 +94,8 @@ def as_numpy(name: str, value: Any) -> NDArray[Any]:
             )
         value = value.detach()
     if not _is_on_host(value):
-        where = getattr(value, "device", "another device")
-        kind = kind_of(value)
-        raise TypeError(f"{name} must be on the CPU, got {kind} on {where}: move it there first")
+        got = f"{kind_of(value)} on {getattr(value, 'device', 'another device')}"
+        raise TypeError(f"{name} must be on the CPU, got {got}: move it there first")
     if hasattr(value, "resolve_neg"):
         # PyTorch's views of negated memory are exported as if they were not negated.
         value = value.resolve_neg()

@@ -14,21 +14,20 @@ def deferred_interrupts() -> Iterator[list[object]]:
 
     Yields a list, to which an item is appended when a signal is deferred.
     """
-    handler = signal.getsignal(signal.SIGINT)
+    handler: Any = signal.getsignal(signal.SIGINT)
     waiting: list[object] = []
-    deferred = False
-    # Only the main thread runs handlers, and only it may set them. SIG_DFL and SIG_IGN are not
-    # callable.
-    if callable(handler) and _in_main_thread():
-        # ValueError: in the main thread of a subinterpreter, no handler can be set.
-        with contextlib.suppress(ValueError):
+    # Only the main thread runs handlers, and only it may set them; SIG_DFL and SIG_IGN are not
+    # callable. ValueError: in the main thread of a subinterpreter, no handler can be set.
+    deferred = callable(handler) and _in_main_thread()
+    try:
+        if deferred:
             signal.signal(signal.SIGINT, lambda number, frame: waiting.append(frame))
-            deferred = True
+    except ValueError:
+        deferred = False
     try:
         yield waiting
     finally:
         if deferred:
-            assert callable(handler)
             signal.signal(signal.SIGINT, handler)
             if waiting:
                 handler(signal.SIGINT, None)

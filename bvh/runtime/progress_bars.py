@@ -61,10 +61,8 @@ def _callback(given: Any) -> Iterator[Progress | None]:
     elif _is_bar(given) and hasattr(given, "total"):
         yield _moving_callback(given)
     else:
-        kind = type(given).__name__
-        raise TypeError(
-            f"progress must be a function (done, total), True, or a bar of tqdm, got {kind}"
-        )
+        what = "a function (done, total), True, or a bar of tqdm"
+        raise TypeError(f"progress must be {what}, got {type(given).__name__}")
 
 
 @contextlib.contextmanager

@@ -171,7 +171,7 @@ def _take_together(
 
     def work(_: list[Job], check: Callable[[], None]) -> None:
         while take():
-            if report is not None:
+            if report:
                 report()
             check()
 
@@ -183,11 +183,10 @@ def _check_address_space(threads: int) -> None:
     if resource is None:
         return
     stack = resource.getrlimit(resource.RLIMIT_STACK)[0]
-    stack = STACK_BYTES if stack == resource.RLIM_INFINITY else stack
+    size = threads * (START_BYTES + (STACK_BYTES if stack == resource.RLIM_INFINITY else stack))
     try:
         # Reserve that much address space, and release it at once; no page of it is touched.
-        size, flags = threads * (stack + START_BYTES), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        mmap.mmap(-1, size, flags, 0).close()
+        mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, 0).close()
     except OSError:
         raise MemoryError(f"no memory to start {threads} threads") from None
 
@@ -230,11 +229,11 @@ def watch(
     def wait(jobs: list[Job], check: Callable[[], None]) -> None:
         for job in jobs:
             while not job.ended.acquire(timeout=POLL_SECONDS):
-                if report is not None:
+                if report:
                     report()
                 check()
         run()
-        if report is not None:
+        if report:
             report()
 
     _with_helpers(wait, run, 0 if is_helper else min(threads, len(waiting)), threads, stop)
@@ -243,10 +242,7 @@ def watch(
 
 @lru_cache(maxsize=16)
 def _chunks(count: int, size: int, threads: int, least: int) -> list[tuple[int, int]]:
-    """Return chunks (start, stop) that cover 0..count; the list is cached, and may not be changed.
-
-    Chunks have `size` items; if `least` is not 0, their sizes fall from at most `size` to `least`.
-    """
+    """Return chunks as of `share`; the list is cached, and may not be changed."""
     chunks, start = [], 0
     while start < count:
         # Half of what is left, divided by the threads: few chunks, and threads end together.

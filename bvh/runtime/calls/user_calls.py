@@ -168,9 +168,8 @@ def user_function(name: str, function: object, interface: Interface) -> Dispatch
     try:
         signature.bind(*parameters)
     except TypeError:
-        raise TypeError(
-            f"{name} must take ({', '.join(parameters)}), got {got}{signature}"
-        ) from None
+        expected = ", ".join(parameters)
+        raise TypeError(f"{name} must take ({expected}), got {got}{signature}") from None
     return function
 
 

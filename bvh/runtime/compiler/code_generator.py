@@ -8,7 +8,6 @@ is private to Numba; if a version of it differs, Numba's own generator compiles 
 
 from typing import Any
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite import ir
 from numba.core import base, codegen, cpu, registry, types
 

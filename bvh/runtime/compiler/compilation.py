@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite.binding import ModuleRef, ValueRef, newpassmanagers
 from numba import _dynfunc
 from numba.core import (

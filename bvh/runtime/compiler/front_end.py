@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from numba.core import (
     analysis,
     compiler,

@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite import binding
 from llvmlite.binding import ModuleRef
 from numba.core import codegen, compiler, types

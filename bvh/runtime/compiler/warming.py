@@ -16,7 +16,6 @@ class WarmingPlan:
     """
 
     def __init__(self, parts: list[list[str]]) -> None:
-        """Take the names of parts, a list for each family."""
         self._waiting = [list(family) for family in parts if family]
         self._begun: list[list[str]] = []
 
@@ -26,11 +25,10 @@ class WarmingPlan:
         `family` is what the last call for this process returned, at first empty: a list of parts
         left.
         """
-        if family:
-            return family.pop(0), family
-        if self._waiting:
+        if not family and self._waiting:
             family = self._waiting.pop(0)
             self._begun.append(family)
+        if family:
             return family.pop(0), family
         # Take a part of the family that has the most left, but stay outside that family: the next
         # call then looks again for the one with the most left.

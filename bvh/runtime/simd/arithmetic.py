@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite import ir
 from numba import types
 

@@ -4,7 +4,6 @@ LLVM does not find the instructions that permute lanes by a vector of indices, o
 to the front. So they are chosen here by the CPU's features, with generic code for other CPUs.
 """
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
 import numpy as np
 from llvmlite import ir
 from numba import types

@@ -4,7 +4,6 @@ Arrays are C-contiguous, and an index counts their elements. Where a float32 arr
 integers, these are int32.
 """
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite import ir
 from numba import types
 
