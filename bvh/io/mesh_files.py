@@ -209,9 +209,7 @@ def _read_archive(
     return append(scenes)
 
 
-def _made_safe(
-    name: str, data: bytes | None, named: Any, allowance: Allowance
-) -> tuple[Any, str | None, Any]:
+def _made_safe(name: str, data: bytes | None, named: Any, allowance: Allowance) -> tuple[Any, ...]:
     """Return (file, format, resolver) for trimesh, with archives and glTF files rewritten.
 
     Arguments are as in `_read_one`. An unchanged file on the disk is returned as its name and None.

@@ -8,9 +8,9 @@ import contextlib
 import io
 import os
 import stat
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 LIMIT = "BVH_MAX_UNPACKED"
 # The limit by default, and the most that BVH_MAX_UNPACKED may say.
@@ -118,9 +118,7 @@ class NamedFiles:
                 return reader.read(status.st_size)
 
 
-def unzipped(
-    file: str | IO[bytes], allowance: Allowance, names: Container[str] | None = None
-) -> dict[str, bytes]:
+def unzipped(file: Any, allowance: Allowance, names: list[str] | None = None) -> dict[str, bytes]:
     """Return the contents of the files in a zip archive by name, only of `names` if given.
 
     The bytes that they unpack to are taken from the allowance: the archive may declare too few.

@@ -69,6 +69,16 @@ def called_by_address(function: Function) -> Dispatcher:
     return _made_by("compiled", function, **NOT_FROM_PYTHON)
 
 
+def method(function: Function) -> Dispatcher:
+    """Return a kernel that Python calls as a built-in function (see `python_calls`), cached."""
+    return _made_by("entry", function, no_cpython_wrapper=True)
+
+
+def called_by_numba(function: Function) -> Dispatcher:
+    """Return a cached kernel that Numba's own dispatcher calls, for what words cannot hold."""
+    return _made_by("entry", function, **NOT_FROM_C)
+
+
 def _operation(function: Callable[..., Operation], literal: bool) -> Any:
     """Return a deferred Numba intrinsic; if `literal`, types of constants have their values.
 
@@ -122,16 +132,6 @@ def by_type(function: Function | None = None, inline: bool = False) -> Callable[
         return choose
 
     return register
-
-
-def method(function: Function) -> Dispatcher:
-    """Return a kernel that Python calls as a built-in function (see `python_calls`), cached."""
-    return _made_by("entry", function, no_cpython_wrapper=True)
-
-
-def called_by_numba(function: Function) -> Dispatcher:
-    """Return a cached kernel that Numba's own dispatcher calls, for what words cannot hold."""
-    return _made_by("entry", function, **NOT_FROM_C)
 
 
 def compiled_call(run: Function, function: Function, kinds: tuple[Type, ...]) -> Dispatcher:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bvh.io.formats import text_lines
 from bvh.io.formats.file_meshes import FileMesh, OfCorners, Part
-from bvh.io.formats.text_lines import Lines
+from bvh.io.formats.text_lines import Ints, Lines, Mask
 from bvh.runtime.arguments import MAX_PRIMITIVES
 from bvh.runtime.caller_warnings import warn_caller
 
@@ -46,7 +46,7 @@ class _State:
         # Corners of faces: rows of vertices, textures, normals; -1 for none. And the number of
         # corners of each face.
         self.corners: list[NDArray[np.int32]] = []
-        self.lengths: list[NDArray[np.int64]] = []
+        self.lengths: list[Ints] = []
         # Lines with names: the number of the next face, the keyword and the name.
         self.names: list[tuple[int, bytes, str]] = []
         # Names of files of materials, keywords in OTHERS, and keywords that are not known.
@@ -134,7 +134,7 @@ def _read_piece(lines: Lines, state: _State) -> None:
         state.counts[b"f"] = int(faces[-1])
 
 
-def _read_rows(lines: Lines, mask: NDArray[np.bool_], word: bytes, state: _State) -> None:
+def _read_rows(lines: Lines, mask: Mask, word: bytes, state: _State) -> None:
     """Add the numbers of the lines of `mask`, which begin with `word`: v, vn or vt."""
     # How many numbers each line has, and how many such lines were before this piece.
     counts, before = lines.counts[mask] - 1, state.counts[word]
@@ -159,9 +159,7 @@ def _read_rows(lines: Lines, mask: NDArray[np.bool_], word: bytes, state: _State
     state.counts[word] += len(counts)
 
 
-def _numbers(
-    word: bytes, before: int, text: bytes, kind: type[np.generic], count: int
-) -> NDArray[Any]:
+def _numbers(word: bytes, before: int, text: bytes, kind: Any, count: int) -> NDArray[Any]:
     """Return the `count` numbers in a text; raise a `_BadLine` for other words.
 
     `word` began its lines, and is blanked out; `before` counts such lines of the file before the
@@ -176,9 +174,7 @@ def _numbers(
     raise _BadLine(word, before + row, f"{text_lines.shown(line)} are not numbers")
 
 
-def _read_faces(
-    lines: Lines, mask: NDArray[np.bool_], state: _State, counts: dict[bytes, NDArray[Any]]
-) -> None:
+def _read_faces(lines: Lines, mask: Mask, state: _State, counts: dict[bytes, Ints]) -> None:
     """Add the faces in the lines of `mask` to `state`.
 
     `counts` has by keyword (v, vt, vn) how many such lines come before each face, for negative
@@ -213,9 +209,7 @@ def _read_faces(
     state.lengths.append(lengths)
 
 
-def _slots(
-    text: bytes, total: int, line_of: NDArray[np.int64], before: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _slots(text: bytes, total: int, line_of: Ints, before: int) -> tuple[Ints, Mask]:
     """Return the numbers (total, 3) of corners such as 1/2/3 and 1//3, and which are given.
 
     `text` are lines of faces without the f; `line_of` is the line of each of the `total` corners.
@@ -300,7 +294,7 @@ def _materials(libraries: list[str], resolver: Any) -> dict[str, Any]:
 
 def _parts_of(
     names: list[tuple[int, bytes, str]], materials: dict[str, Any], count: int
-) -> tuple[tuple[Part, ...], NDArray[np.int64], NDArray[np.uint8] | None]:
+) -> tuple[tuple[Part, ...], Ints, NDArray[np.uint8] | None]:
     """Return the parts of a file, the part of each of its `count` faces, and colours of faces.
 
     A part is an object; where an object has several groups, or there is none, it is a group. Within

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 # Bytes that are split into lines at a time.
 PIECE = 1 << 22
@@ -33,7 +34,7 @@ class Lines(NamedTuple):
     ends: Ints
     counts: Ints
 
-    def start_with(self, word: bytes, any_case: bool = False) -> NDArray[np.bool_]:
+    def start_with(self, word: bytes, any_case: bool = False) -> Mask:
         """Return a mask of the lines that begin with a word in lower case, or in `any_case`."""
         # The bit by which upper and lower case differ in ASCII.
         bit = 32 if any_case else 0
@@ -48,7 +49,7 @@ class Lines(NamedTuple):
         matches[rows] = same
         return matches
 
-    def text(self, mask: NDArray[np.bool_], skip: int) -> bytes:
+    def text(self, mask: Mask, skip: int) -> bytes:
         """Return the lines for which `mask` is True, the first `skip` bytes of each as spaces."""
         # Runs of such lines: the first line, and the line behind the last.
         runs = np.flatnonzero(np.diff(mask, prepend=False, append=False)).reshape(-1, 2)
@@ -137,9 +138,7 @@ def first_without_numbers(text: bytes, kind: type[np.generic]) -> tuple[int, byt
     raise ValueError("some of its numbers cannot be read")
 
 
-def line_number(
-    data: bytes, row: int, word: bytes = rb"[^\0-\x20]", original: bytes | None = None
-) -> int:
+def line_number(data: bytes, row: int, word: bytes = rb"[^\0-\x20]", original: bytes = b"") -> int:
     """Return the number of line `row` of those that begin with `word`, a regular expression.
 
     If lines were joined in `data`, those of `original`, the text before that, are counted.

@@ -184,9 +184,7 @@ class Accessors:
             raise ValueError(f"accessor {number} has an {most}")
         return values.astype(np.uint32)
 
-    def floats(
-        self, number: object, types: tuple[str, ...], may_be_empty: bool = True
-    ) -> NDArray[np.float32]:
+    def floats(self, number: object, types: tuple[str, ...], may_be_empty: bool = True) -> Numbers:
         """Return `raw` elements (count, lanes) as floats, with normalized integers divided."""
         values = self.raw(number, types, may_be_empty)
         accessor = self.content["accessors"][number]

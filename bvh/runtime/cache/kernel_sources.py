@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -65,10 +65,7 @@ def _python_files(package: Path) -> Iterator[tuple[str, str]]:
                 pending.append(name + "/")
 
 
-def _hashed(
-    meaning: Callable[[bytes], bytes], sources: Mapping[str, bytes],
-    surroundings: Sequence[str] = (),
-) -> str:  # fmt: skip
+def _hashed(meaning: Any, sources: Mapping[str, bytes], surroundings: Sequence[str] = ()) -> str:
     """Return a hash of the names of files, of meaning(content) of each, and of other texts."""
     digest = hashlib.sha256()
     for name, content in sources.items():

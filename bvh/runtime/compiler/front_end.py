@@ -5,7 +5,6 @@ lifetimes of variables, which Numba computes after each step. Results that Numba
 are cached. All this is internal to Numba, as in `compilation`.
 """
 
-from collections.abc import Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -60,9 +59,7 @@ class KernelInterpreter(interpreter.Interpreter):
 class KernelTypeInferer(typeinfer.TypeInferer):
     """Numba's type inference, with cached signatures."""
 
-    def resolve_call(
-        self, fnty: Type, pos_args: Sequence[Type], kw_args: Mapping[str, Type]
-    ) -> Signature | None:
+    def resolve_call(self, fnty: Type, pos_args: Any, kw_args: Any) -> Signature | None:
         """Return the signature of a call; those of functions are cached by the arguments' types."""
         if not isinstance(fnty, types.Function | types.NumberClass | types.Dispatcher):
             return super().resolve_call(fnty, pos_args, kw_args)

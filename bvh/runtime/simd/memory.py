@@ -4,10 +4,12 @@ Arrays are C-contiguous, and an index counts their elements. Where a float32 arr
 integers, these are int32.
 """
 
+from typing import Any
+
 from llvmlite import ir
 from numba import types
 
-from bvh.runtime.compiler.code_types import Builder, Context, Signature, Type, TypedCode, Value
+from bvh.runtime.compiler.code_types import Builder, Context, Type, TypedCode, Value
 from bvh.runtime.jit import emits, literal_operation
 from bvh.runtime.simd.vectors import INT, LLVM, LONG, Vec, declare, indices
 
@@ -21,12 +23,10 @@ def _data_of(context: Context, builder: Builder, kind: Type, array: Value) -> Va
     return context.make_array(kind)(context, builder, array).data
 
 
-def _element(
-    context: Context, builder: Builder, sig: Signature, args: list[Value], llvm: ir.Type = None
-) -> Value:
+def _element(context: Context, builder: Builder, sig: Any, args: Any, to: Any = None) -> Value:
     """Return the pointer to element args[1] of the array args[0], cast to an LLVM type if given."""
     place = builder.gep(_data_of(context, builder, sig.args[0], args[0]), [args[1]])
-    return place if llvm is None else builder.bitcast(place, llvm.as_pointer())
+    return place if to is None else builder.bitcast(place, to.as_pointer())
 
 
 @literal_operation
