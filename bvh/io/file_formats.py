@@ -195,10 +195,9 @@ def unpacked(data: bytes, size: int) -> TreeHeader:
 def _refuse_older(version: int, oldest: int, made: str) -> None:
     """Raise if `version` is before the oldest that is read; `made` is "tree" or "scene"."""
     if version < oldest:
-        raise ValueError(
-            f"has format version {version}, of bvh 0.2.0 or before, which this version does not "
-            f"read: build the {made} again and save it"
-        )
+        why = "of bvh 0.2.0 or before, which this version does not read"
+        cure = f"build the {made} again and save it"
+        raise ValueError(f"has format version {version}, {why}: {cure}")
 
 
 def box_in(data: bytes) -> tuple[str, int, tuple[float, ...]]:

@@ -40,9 +40,12 @@ READERS = {
 ZIPPED = (".3mf", ".3dxml", ".dae", ".zae")
 # Elements of COLLADA with faces, which trimesh does not read.
 LOST = rb"<(tristrips|trifans|instance_controller)\b"
-# Compressed files, which trimesh would unpack without a limit.
-PACKED = (".gz", ".bz2")
-RASTERS = (".tif", ".tiff", ".vrt")
+# What is refused: rasters; voxels; compressed files, which trimesh would unpack without a limit.
+RASTER = "it is a raster: read its heights with rasterio, and call BVH.from_heightfield"
+PACKED = "it is compressed: unpack it first, or make it an archive .zip"
+VOXELS = "it is a grid of voxels: trimesh reads it, and makes meshes of such"
+REFUSED = dict.fromkeys((".tif", ".tiff", ".vrt"), RASTER) | {".binvox": VOXELS}
+REFUSED |= dict.fromkeys((".gz", ".bz2"), PACKED)
 
 
 def read_file(
@@ -64,14 +67,8 @@ def read_file(
             return _read_npz(name, allowance)
         if ending[1:] in MESHIO_ENDINGS:
             return _read_meshio(name, ending)
-        if ending in RASTERS:
-            raise ValueError(
-                "it is a raster: read its heights with rasterio, and call BVH.from_heightfield"
-            )
-        if ending == ".binvox":
-            raise ValueError("it is a grid of voxels: trimesh reads it, and makes meshes of such")
-        if ending in PACKED:
-            raise ValueError("it is compressed: unpack it first, or make it an archive .zip")
+        if ending in REFUSED:
+            raise ValueError(REFUSED[ending])
         if ending == ".zip":
             return _read_archive(unzipped(name, allowance), allowance, triangles_only, threads)
         named = NamedFiles(name, allowance)

@@ -31,7 +31,6 @@ def surface_of(mesh: object, threads: int | None = None) -> Surface:
         return mesh
     if isinstance(mesh, tuple | list) and len(mesh) == 2:
         return paired(mesh[0], mesh[1], threads)
-    # Objects of only points or lines, whose faces have no area.
     thin = thin_of(mesh)
     if thin is not None:
         return Surface(*thin)
@@ -83,7 +82,6 @@ def surface_of_polygons(
     else:
         faces, polygons = triangulated(points, corners, offsets, thread_count(threads))
         face_ids = polygons if ids is None else ids[polygons]
-    # None stands for 0, 1, 2, ...
     if face_ids is not None and np.array_equal(face_ids, np.arange(len(face_ids))):
         face_ids = None
     return Surface(points, faces, face_ids)
@@ -104,7 +102,6 @@ def _flatten(scene: Any) -> Surface:
             # Under a transform that is not finite, vertices are NaN: trees ignore their faces.
             points = np.array(mesh.vertices, np.float64)
             points = moved(points, place) if finite else np.full_like(points, np.nan)
-            # A step of -1 reverses the corners of each face.
             surfaces.append(Surface(points, np.asarray(mesh.faces)[:, ::step]))
     return joined(surfaces)
 
@@ -113,7 +110,6 @@ def joined(surfaces: list[Surface]) -> Surface:
     """Return several meshes as one; source faces are numbered on from one mesh to the next."""
     points, faces = [np.empty((0, 3))], [np.empty((0, 3), np.int32)]
     ids: list[NDArray[Any]] = [np.empty(0, np.int32)]
-    # The numbers of vertices, and of source faces, of the meshes so far.
     count = polygons = 0
     for vertices, index, face_ids in surfaces:
         points.append(np.asarray(vertices))

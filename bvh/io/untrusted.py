@@ -104,7 +104,6 @@ def _check_nodes(blocks, limit, deepest, level, owned):
                     owned[row] = 1
         # For each octant of ray directions, the visiting order must be a permutation of the lanes.
         for octant in range(8):
-            # Bit k is set if lane k is visited.
             seen = 0
             for c in range(WIDTH):
                 order = wide_nodes.child_order(blocks, at + c)
@@ -162,7 +161,6 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corne
     """Return 1 or 0 for each primitive, if it can be hit or not, and the box (2, 3) of these."""
     count = count_of(primitives)
     valid = np.zeros(count, np.uint8)
-    # The box of each chunk.
     bounds = np.empty((-(-count // CHUNK), 6))
 
     def work(begin: int, end: int) -> None:

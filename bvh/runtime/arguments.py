@@ -181,9 +181,8 @@ def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int3
     indices = array if is_short else array.view(array.dtype.str.replace("i", "u"))
     if int(indices.max()) >= vertex_count or (is_short and int(array.min()) < 0):
         bad = np.flatnonzero(((array < 0) | (array >= vertex_count)).any(axis=1))[0]
-        raise ValueError(
-            f"{name} must index the {vertex_count} vertices, got {array[bad].tolist()} in row {bad}"
-        )
+        got = f"{array[bad].tolist()} in row {bad}"
+        raise ValueError(f"{name} must index the {vertex_count} vertices, got {got}")
     return array.astype(np.int32, copy=False)
 
 
@@ -290,9 +289,8 @@ def corner_points(lower: ArrayLike, upper: ArrayLike) -> list[NDArray[np.float64
     low, high = points("lower", lower), points("upper", upper)
     # For three numbers, lists are faster than arrays.
     if low.ndim == high.ndim == 1 and any(map(operator.gt, low.tolist(), high.tolist())):
-        raise ValueError(
-            f"lower must not be above upper on any axis, got {low.tolist()} and {high.tolist()}"
-        )
+        got = f"{low.tolist()} and {high.tolist()}"
+        raise ValueError(f"lower must not be above upper on any axis, got {got}")
     return [low, high]
 
 

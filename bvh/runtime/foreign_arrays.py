@@ -58,10 +58,8 @@ def foreign_answer(query: Callable[..., Result], values: Mapping[str, object]) -
     lazy = [name for name, value in given.items() if is_lazy(value)]
     others = [name for name, value in given.items() if is_other(value)]
     if lazy and others:
-        raise TypeError(
-            f"{lazy[0]} and {others[0]} must be arrays of one library, got Dask's and "
-            f"{kind_of(given[others[0]])}"
-        )
+        kinds = f"Dask's and {kind_of(given[others[0]])}"
+        raise TypeError(f"{lazy[0]} and {others[0]} must be arrays of one library, got {kinds}")
     answer = enrolled("queries of lazy arrays" if lazy else "queries of other arrays")
     found: Result = answer(query, given)
     return found
@@ -81,17 +79,13 @@ def as_numpy(name: str, value: Any) -> NDArray[Any]:
     """
     tracer = getattr(sys.modules.get("jax.core"), "Tracer", ())
     if isinstance(value, tracer):
-        raise TypeError(
-            f"{name} must be an array that is there, got one that JAX traces: inside jax.jit, vmap "
-            "and grad use the functions of bvh.jax"
-        )
+        cure = "inside jax.jit, vmap and grad use the functions of bvh.jax"
+        raise TypeError(f"{name} must be an array that is there, got one that JAX traces: {cure}")
     if getattr(value, "requires_grad", False):
         torch: Any = sys.modules.get("torch")
         if torch is None or torch.is_grad_enabled():
-            raise TypeError(
-                f"{name} requires grad, which ends here: pass {name}.detach(), or use the "
-                "functions of bvh.torch, which have gradients"
-            )
+            cure = f"pass {name}.detach(), or use the functions of bvh.torch, which have gradients"
+            raise TypeError(f"{name} requires grad, which ends here: {cure}")
         value = value.detach()
     if not _is_on_host(value):
         got = f"{kind_of(value)} on {getattr(value, 'device', 'another device')}"

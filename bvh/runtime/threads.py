@@ -39,7 +39,6 @@ FIRST_CHUNK, GROWTH, THREAD_SECONDS = 2, 32, 2e-4
 # as many at a time, otherwise half as many.
 CLAIMED_SECONDS = 5e-3
 
-# Numbers that a thread copies at a time.
 NUMBERS_AT_ONCE = 1 << 17
 
 # Seconds between reports of a waiting thread, so few that progress and Ctrl-C seem immediate.

@@ -159,16 +159,13 @@ class Accessors:
             few, where = natural(sparse, "count"), sparse["indices"]
             if where["componentType"] not in UNSIGNED:
                 raise ValueError(f"{name} has sparse indices that are not unsigned integers")
-            what = f"{name}, its sparse"
-            rows = self._rows(
-                where, where["componentType"], 1, few, f"{what} indices", packed=True
-            )[:, 0]
+            what, of_rows = f"{name}, its sparse", where["componentType"]
+            rows = self._rows(where, of_rows, 1, few, f"{what} indices", packed=True)[:, 0]
             if few and rows.max() >= count:
                 raise ValueError(f"{name} has a sparse index {rows.max()} for {count} elements")
+            more = self._rows(sparse["values"], kind, lanes, few, f"{what} values", packed=True)
             values = values.copy()
-            values[rows] = self._rows(
-                sparse["values"], kind, lanes, few, f"{what} values", packed=True
-            )
+            values[rows] = more
         return values
 
     def indices(self, number: object, vertices: int) -> NDArray[np.uint32]:
@@ -176,9 +173,7 @@ class Accessors:
         values = self.raw(number, ("SCALAR",), may_be_empty=False)[:, 0]
         kind = self.content["accessors"][number]["componentType"]
         if kind not in UNSIGNED:
-            raise ValueError(
-                f"accessor {number} has indices that are not unsigned integers: {kind}"
-            )
+            raise ValueError(f"accessor {number} has indices that are not unsigned: {kind}")
         if len(values) and values.max() >= vertices:
             most = f"index {values.max()} for {vertices} vertices"
             raise ValueError(f"accessor {number} has an {most}")
@@ -192,9 +187,7 @@ class Accessors:
             return np.asarray(values, np.float32)
         kind = accessor["componentType"]
         if kind not in LARGEST:
-            raise ValueError(
-                f"accessor {number} must not be of component type {kind}, but for indices"
-            )
+            raise ValueError(f"accessor {number} has component type {kind}, which is for indices")
         normalized = accessor.get("normalized", False)
         if not isinstance(normalized, bool):
             raise ValueError(f"accessor {number} must be normalized or not, got {normalized!r:.99}")
@@ -208,9 +201,8 @@ class Accessors:
         points = self.floats(number, ("VEC3",), may_be_empty)
         accessor = self.content["accessors"][number]
         given = accessor.get("min"), accessor.get("max")
-        if len(points) == 0 or not all(
-            are_numbers(corner) and len(corner) == 3 for corner in given
-        ):
+        bounded = all(are_numbers(corner) and len(corner) == 3 for corner in given)
+        if len(points) == 0 or not bounded:
             return points
         # The bounds of normalized integers are integers, but some writers normalize them, too.
         readings = [points, self.raw(number, ("VEC3",))] if accessor.get("normalized") else [points]
@@ -231,6 +223,5 @@ class Accessors:
 
 def are_numbers(value: object) -> bool:
     """Return whether a value is a list of finite numbers."""
-    return isinstance(value, list) and all(
-        type(x) in (int, float) and math.isfinite(x) for x in value
-    )
+    items = value if isinstance(value, list) else [None]
+    return all(type(x) in (int, float) and math.isfinite(x) for x in items)

@@ -148,13 +148,12 @@ class Meshes:
             if mode != TRIANGLES:
                 # Nearly a triangle for each corner: three integers of 64 bits in trimesh.
                 self._allowance.take(24 * len(corners), "its strips and fans")
-            self._added[key] = self._add(
-                faces_of(corners, mode) if len(corners) > 2 else corners[:0]
-            )
-        faces = self._added[key]
-        if self.accessors[faces]["count"] == 0:
+            faces = faces_of(corners, mode) if len(corners) > 2 else corners[:0]
+            self._added[key] = self._add(faces)
+        indices = self._added[key]
+        if self.accessors[indices]["count"] == 0:
             return None
-        primitive = {"attributes": given, "indices": faces}
+        primitive = {"attributes": given, "indices": indices}
         if "material" in part:
             item(self._content, "materials", part["material"])
             primitive["material"] = part["material"]

@@ -52,8 +52,7 @@ def _read_array(memory, obj, dtype, axes, kernel_words, at):
 
     It must be in C order, aligned, with `axes` axes and the dtype of the word `dtype`.
     """
-    # After its head, of memory[HEAD] bytes, an array has, at bytes: 0 data, 8 number of axes, 16
-    # shape, 24 strides, 40 dtype, 48 flags; a dtype has at byte 8 its word.
+    # See `python_calls.OFFSETS`; behind its head, a dtype has at byte 8 its word.
     kind, content = calls.type_of(memory, obj), obj + peek(memory, calls.HEAD)
     is_array = kind == peek(memory, calls.ARRAY)
     if not (is_array or calls.is_subtype(memory, kind, peek(memory, calls.ARRAY))):

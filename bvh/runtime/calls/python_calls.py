@@ -142,10 +142,10 @@ def new_function(
     return made
 
 
-# Bytes before an object's own parts, and before the items of a tuple. All objects begin with a
-# counter and, last, the address of their type. Then come the value of a float; the size and the
-# items of a tuple; the size of a list and the address of its items; data, number of axes, shape,
-# strides, base, dtype and flags of an array.
+# Bytes of the head of an object, and of that of a tuple, before its items. A head ends with the
+# address of the type. At bytes behind it are the value of a float; 0 the size of a tuple; 0 the
+# size of a list, 8 the address of its items; 0 the data of an array, 8 number of axes, 16 shape,
+# 24 strides, 40 dtype, 48 flags.
 OFFSETS = object.__basicsize__, tuple.__basicsize__
 
 
@@ -224,7 +224,6 @@ def new_reference(memory, place):
 @inlined
 def type_of(memory, obj):
     """Return the address of the type of the object at the address `obj`."""
-    # The type is the last word of an object's head, which has memory[HEAD] bytes.
     return word_at(obj + peek(memory, HEAD) - 8)
 
 
@@ -240,8 +239,7 @@ def read_float(memory, obj, numbers, at):
 @kernel
 def read_three(memory, obj, numbers, at):
     """Write three floats of a tuple, list or array from numbers[at] on; return False for others."""
-    # See `OFFSETS`. From `content` on, after its head, an array has at bytes: 0 data, 8 number of
-    # axes, 16 shape, 24 strides, 40 dtype, 48 flags; a list 0 its size, 8 the address of its items.
+    # For the offsets from `content`, see `OFFSETS`.
     kind, content, items = type_of(memory, obj), obj + peek(memory, HEAD), np.int64(0)
     if kind == peek(memory, ARRAY):
         axes, flags = peek(pointer_to(content + 8, I4), 0), word_at(content + 48)

@@ -25,7 +25,6 @@ MAX_COMPILED = 256
 F8, I4, I8, VECTOR = np.float64, np.int32, np.int64, (np.float64,) * 3
 
 T = TypeVar("T")
-# Reads data at an address.
 Load = Callable[[int], object]
 
 
@@ -179,9 +178,8 @@ def user_data(data: T) -> T:
     with contextlib.suppress(TypeError, ValueError):
         if is_stored(typeof(data), in_order=False):
             return data
-    raise TypeError(
-        f"data must be an array of numbers, a number, or a tuple of them, got {type(data).__name__}"
-    )
+    what = "an array of numbers, a number, or a tuple of them"
+    raise TypeError(f"data must be {what}, got {type(data).__name__}")
 
 
 def user_filter(function: object, data: object, interface: Interface = FILTER) -> UserCall:

@@ -186,7 +186,6 @@ def flat(result: Type) -> list[Type]:
     return [] if isinstance(result, types.NoneType) else [result]
 
 
-# Structures of Python's own numbers.
 PLAIN = {bool: "b1", int: "i8", float: "f8"}
 # Begins the structure of an array that is not in C order, aligned and in the machine's byte order.
 OTHER = "other "

@@ -62,7 +62,6 @@ class CompileNotice:
         """Print the line, the first and last of this process."""
         if self.enabled:
             self.enabled = False
-            # Errors of the terminal are ignored.
             with contextlib.suppress(OSError, ValueError):
                 sys.stderr.write(f"\r{line:<{LINE}}\n" if sys.stderr.isatty() else f"{line}\n")
                 sys.stderr.flush()
@@ -85,5 +84,4 @@ def _is_read() -> bool:
         return False
 
 
-# The only notice of this process.
 notice = CompileNotice()

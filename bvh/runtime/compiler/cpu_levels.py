@@ -163,22 +163,18 @@ def target_of(level_name: str, setting: str = "BVH_CPU") -> Target:
         name = name or llvm.get_host_cpu_name()
         return Target(NATIVE, name, get_host_cpu_features() if given is None else given)
     if level_name not in LEVELS:
-        raise ValueError(
-            f"{setting} must be native or one of {', '.join(LEVELS)}, got {level_name!r}"
-        )
+        known = f"native or one of {', '.join(LEVELS)}"
+        raise ValueError(f"{setting} must be {known}, got {level_name!r}")
     on_host = host_levels()
     if level_name not in on_host:
-        raise ValueError(
-            f"{setting}: this machine cannot run kernels for {level_name}; "
-            f"it has {', '.join(on_host) or 'none of the levels, only native'}"
-        )
+        has = ", ".join(on_host) or "none of the levels, only native"
+        what = f"this machine cannot run kernels for {level_name}"
+        raise ValueError(f"{setting}: {what}; it has {has}")
     level = LEVELS[level_name]
     if not _numba_has(level):
         # Users' kernels that inline ours could not be compiled.
-        raise ValueError(
-            f"{setting}: Numba compiles for less than {level_name}; "
-            "unset NUMBA_CPU_NAME and NUMBA_CPU_FEATURES, or use BVH_CPU=native"
-        )
+        cure = "unset NUMBA_CPU_NAME and NUMBA_CPU_FEATURES, or use BVH_CPU=native"
+        raise ValueError(f"{setting}: Numba compiles for less than {level_name}; {cure}")
     features = [f"+{name}" for name in level.features] + [f"-{name}" for name in level.without]
     return Target(level_name, level.cpu, ",".join(features))
 

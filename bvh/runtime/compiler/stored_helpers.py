@@ -28,7 +28,6 @@ from bvh.runtime.compiler.compilation import (
 from bvh.runtime.compiler.deferred import real_of
 from bvh.runtime.compiler.kernel_cache import instructions
 
-# What `dispatchers` takes from this module.
 __all__ = ["EntryCompiler", "StoredHelperCompiler", "compile_helper"]
 
 # Numba's own functions that are identified by name and types.
