@@ -46,7 +46,6 @@ class Material:
 
     def light_of(self, colours: NDArray[np.uint8]) -> Floats:
         """Return rows of `vertex_colors` or `face_colors` as linear values from 0 to 1."""
-        # OF_BYTES has the linear value of each sRGB byte.
         return colours / 255.0 if self.linear else OF_BYTES[colours]
 
     def __repr__(self) -> str:
@@ -94,12 +93,10 @@ class Images:
         left, top = np.floor(x), np.floor(y)
         # The weights of the right and of the lower pixels.
         right, down = (x - left)[:, None], (y - top)[:, None]
-        columns = [(left + k).astype(np.int64) % width for k in (0, 1)]
+        first, second = ((left + k).astype(np.int64) % width for k in (0, 1))
         rows = [(top + k).astype(np.int64) % height for k in (0, 1)]
-        # Interpolated along the upper and the lower row; OF_BYTES has linear values of sRGB bytes.
         above, below = (
-            OF_BYTES[pixels[row, columns[0]]] * (1.0 - right)
-            + OF_BYTES[pixels[row, columns[1]]] * right
+            OF_BYTES[pixels[row, first]] * (1.0 - right) + OF_BYTES[pixels[row, second]] * right
             for row in rows
         )
         return np.asarray(above * (1.0 - down) + below * down)
@@ -145,10 +142,8 @@ def material_of(mesh: Any, gltf: bool) -> Material | None:
     if kind in ("vertex", "face"):
         count = len(mesh.vertices) if kind == "vertex" else len(mesh.faces)
         colours = _colours(getattr(visual, f"{kind}_colors", None), count)
-        if colours is None:
-            return None
-        of_vertices, of_faces = (colours, None) if kind == "vertex" else (None, colours)
-        return Material(np.ones(3), None, of_vertices, of_faces, gltf)
+        of_kind: Any = {f"{kind}_colors": colours}
+        return None if colours is None else Material(np.ones(3), linear=gltf, **of_kind)
     look = getattr(visual, "material", None)
     if kind != "texture" or look is None:
         return None

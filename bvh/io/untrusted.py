@@ -160,8 +160,7 @@ def _check_ids(rows, min_id, begin, end, valid):
 def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corners]:
     """Return 1 or 0 for each primitive, if it can be hit or not, and the box (2, 3) of these."""
     count = count_of(primitives)
-    valid = np.zeros(count, np.uint8)
-    bounds = np.empty((-(-count // CHUNK), 6))
+    valid, bounds = np.zeros(count, np.uint8), np.empty((-(-count // CHUNK), 6))
 
     def work(begin: int, end: int) -> None:
         for start in range(begin, end, CHUNK):
@@ -194,7 +193,7 @@ def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
     """
     (blocks, rows), groups, primitives, frame, _ = arrays
     valid, extent = check_primitives(primitives, threads)
-    # The frame and bounds, (2, 3) each, of one box around all primitives, or of no box.
+    # Of one box around all primitives, or of no box.
     corners = extent[:, None] if valid.any() else np.empty((2, 0, 3))
     expected_frame, expected_bounds = local_frame(*corners)
     if not np.array_equal(expected_bounds, bounds, equal_nan=True):

@@ -223,5 +223,5 @@ class Accessors:
 
 def are_numbers(value: object) -> bool:
     """Return whether a value is a list of finite numbers."""
-    items = value if isinstance(value, list) else [None]
+    items: list[Any] = value if isinstance(value, list) else [None]
     return all(type(x) in (int, float) and math.isfinite(x) for x in items)

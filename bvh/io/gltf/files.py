@@ -73,17 +73,17 @@ def rewritten(
 
 def _chunks(data: bytes) -> tuple[bytes, bytes | None]:
     """Return the JSON of a GLB file, and its binary chunk, None if it has none."""
-    # Where the JSON begins.
+    # The header of the file, and that of the chunk of JSON.
     start = _HEADER.size + _CHUNK.size
     if len(data) < start:
         raise ValueError(f"it is cut off: it has {len(data)} bytes")
-    magic, version, _ = _HEADER.unpack_from(data)
-    length, kind = _CHUNK.unpack_from(data, _HEADER.size)
+    (magic, version, _), (length, kind) = _HEADER.unpack_from(data), _CHUNK.unpack(data[12:start])
     if magic != _MAGIC or version != 2 or kind != _JSON:
         raise ValueError("it does not begin as GLB 2 does")
-    if start + length > len(data):
-        raise ValueError(f"it is cut off: it has {len(data)} of {start + length} bytes")
-    text, begin = data[start : start + length], start + length
+    begin = start + length
+    if begin > len(data):
+        raise ValueError(f"it is cut off: it has {len(data)} of {begin} bytes")
+    text = data[start:begin]
     # Chunks of other kinds are for extensions.
     while begin + _CHUNK.size <= len(data):
         length, kind = _CHUNK.unpack_from(data, begin)
@@ -179,7 +179,6 @@ def _check_tree(nodes: list[Json], roots: list[int]) -> None:
 
 def _give_names(nodes: list[Json], meshes: list[Json]) -> None:
     """Give nodes unique names; a node without a name gets the name of its mesh, if any."""
-    # What names each node: the node or its mesh.
     owners = (meshes[n["mesh"]] if "mesh" in n and not n.get("name") else n for n in nodes)
     given = [owner.get("name") or None for owner in owners]
     names = numbered(given, {name for name in given if name})

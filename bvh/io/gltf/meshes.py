@@ -62,10 +62,8 @@ class Meshes:
         self.meshes: list[Json] = []
         # Numbers of new accessors and meshes, by keys of what they were made of.
         self._added: dict[Any, int] = {}
-        # Ignored elements, and where they are.
-        self._ignored: dict[str, list[str]] = {}
-        # Nodes that hold no triangles.
-        self._empty: list[str] = []
+        self._ignored: dict[str, list[str]] = {}  # elements, and where they are
+        self._empty: list[str] = []  # nodes that hold no triangles
 
     def add_buffer(self, data: bytes | memoryview) -> int:
         """Add bytes as a buffer; return its number."""
@@ -101,7 +99,6 @@ class Meshes:
         number = part["attributes"][name]
         targets = zip(weights, part.get("targets", []), strict=False)
         moved = [(w, target[name]) for w, target in targets if w and name in target]
-        # `_added` has the numbers of new accessors, by what these were made of.
         key = (name, number, *moved)
         if key not in self._added:
             values = self._values(name, number, is_target=False)

@@ -94,18 +94,20 @@ class EntryLibrary(codegen.JITCodeLibrary):
         self._raise_if_finalized()
         public = {function.name for function in _own_functions(self._final_module)}
         _link_all(self, self._linking_libraries)
+
+        def link_others(linkage: str) -> None:
+            for function in _own_functions(self._final_module):
+                if function.name not in public:
+                    function.linkage = linkage
+
         # Not internal before the optimisation: LLVM would inline long ones with a single caller.
-        for function in _own_functions(self._final_module):
-            if function.name not in public:
-                function.linkage = "linkonce_odr"
+        link_others("linkonce_odr")
         # Numba's cheap passes, which prepare the removal of counts of references, are left out:
         # kernels count few.
         manager, builder = self._codegen._module_pass_manager()
         manager.run(self._final_module, builder)
         # Functions of the same name in other entries must not replace these.
-        for function in _own_functions(self._final_module):
-            if function.name not in public:
-                function.linkage = "internal"
+        link_others("internal")
         self._final_module.verify()
         self._finalize_final_module()
 
