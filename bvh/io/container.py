@@ -44,6 +44,9 @@ PIECE = 1 << 20
 # Bytes that are written at a time; Ctrl-C is noticed in between.
 WRITTEN_PIECE = 1 << 24
 
+Digests = tuple[bytes, ...]
+Piece = NDArray[np.uint8]
+
 _BEGIN = struct.Struct("<8sII")
 _ENTRY = struct.Struct("<16s8s4Q16s")
 
@@ -143,9 +146,8 @@ def digest_of(array: NDArray[Any], threads: int) -> bytes:
 
 
 def read_arrays(
-    content: NDArray[np.uint8], entries: list[ArrayEntry], digests: tuple[bytes, ...] | None,
-    threads: int,
-) -> dict[str, NDArray[Any]]:  # fmt: skip
+    content: Piece, entries: list[ArrayEntry], digests: Digests | None, threads: int
+) -> dict[str, NDArray[Any]]:
     """Return the arrays in a file's bytes by name, as views; check `digests`, if given."""
     arrays = {}
     for k, entry in enumerate(entries):
@@ -165,9 +167,8 @@ def read_arrays(
 
 
 def file_pieces(
-    entries: list[ArrayEntry], arrays: dict[str, Any], packed: Callable[[tuple[bytes, ...]], bytes],
-    threads: int,
-) -> Iterator[NDArray[np.uint8]]:  # fmt: skip
+    entries: list[ArrayEntry], arrays: Any, packed: Callable[[Digests], bytes], threads: int
+) -> Iterator[Piece]:
     """Yield the bytes of a file piece by piece: header, then `arrays` by `entries`, and padding.
 
     ``packed(digests)`` returns the header, for digests that `threads` threads compute.
@@ -182,7 +183,7 @@ def file_pieces(
         yield np.zeros(-len(data) % ALIGNMENT, np.uint8)
 
 
-def write_pieces(file: BinaryIO, pieces: Iterable[NDArray[np.uint8]]) -> None:
+def write_pieces(file: BinaryIO, pieces: Iterable[Piece]) -> None:
     """Write pieces of bytes to an open file, and wait until they are on the disk."""
     for piece in pieces:
         file.write(piece.data)
@@ -190,7 +191,7 @@ def write_pieces(file: BinaryIO, pieces: Iterable[NDArray[np.uint8]]) -> None:
     os.fsync(file.fileno())
 
 
-def replace_file(path: str, pieces: Iterable[NDArray[np.uint8]]) -> None:
+def replace_file(path: str, pieces: Iterable[Piece]) -> None:
     """Write a file atomically: `path` refers to the old content or to the complete new one."""
     # A link stays, and the file that it points at is replaced, as by a plain write. Errors name
     # the path that was given.

@@ -124,8 +124,7 @@ class SceneHeader(NamedTuple):
 def entries_of(header: TreeHeader) -> list[container.ArrayEntry]:
     """Return the table of a tree's arrays, which follows from the counts in its header."""
     kind, width = header.kind, header.width
-    triangles = kind == "triangles"
-    lanes = "<i2" if header.compact else "<f4"
+    triangles, lanes = kind == "triangles", "<i2" if header.compact else "<f4"
     # Name, type, rows and columns, 0 for flat arrays. Triangle groups hold the ids of triangles.
     shapes = [
         ("frame", "<f8", 4, 3),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.integer]
 
 # The diffuse colour that trimesh gives a simple material without one.
 UNSET = (102, 102, 102, 255)
@@ -110,9 +111,13 @@ class Images:
 
 
 def base_colours(
-    material: Material, uv: Floats | None, corners: NDArray[np.integer], prim: NDArray[np.integer],
-    weights: Floats, images: Images,
-) -> Floats:  # fmt: skip
+    material: Material,
+    uv: Floats | None,
+    corners: Ints,
+    prim: Ints,
+    weights: Floats,
+    images: Images,
+) -> Floats:
     """Return the linear colours (n, 3) of hits on the faces `prim` (n,) of a mesh.
 
     `corners` (n, 3) are the vertices of these faces, `weights` (n, 3) barycentric coordinates, and

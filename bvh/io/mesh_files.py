@@ -2,7 +2,6 @@
 
 import importlib
 import io
-import itertools
 import os
 import re
 from pathlib import Path
@@ -161,8 +160,7 @@ def _read_one(
     import trimesh
 
     # A file in an archive is read as a scene, as by trimesh; old versions have no `load_scene`.
-    load_scene: Any = getattr(trimesh, "load_scene", trimesh.load)
-    load: Any = trimesh.load if data is None else load_scene
+    load: Any = trimesh.load if data is None else getattr(trimesh, "load_scene", trimesh.load)
     content, kind, files = _made_safe(name, data, resolver, allowance)
     read = load(content, file_type=kind, resolver=files, process=False)
     if isinstance(read, trimesh.Scene):
@@ -199,8 +197,8 @@ def _read_archive(
         except Exception as error:
             warn_caller(f"{name}, which is in an archive, is left out: {error}")
     if triangles_only:
-        is_mesh = [hasattr(read, "faces") or hasattr(read, "graph") for read in meshes]
-        return joined([surface_of(read) for read in itertools.compress(meshes, is_mesh)])
+        solid = [read for read in meshes if hasattr(read, "faces") or hasattr(read, "graph")]
+        return joined([*map(surface_of, solid)])
     append: Any = trimesh.scene.scene.append_scenes
     scenes = [one if hasattr(one, "graph") else trimesh.Scene([one]) for one in meshes]
     return append(scenes)

@@ -109,7 +109,7 @@ def _flatten(scene: Any) -> Surface:
 def joined(surfaces: list[Surface]) -> Surface:
     """Return several meshes as one; source faces are numbered on from one mesh to the next."""
     points, faces = [np.empty((0, 3))], [np.empty((0, 3), np.int32)]
-    ids: list[NDArray[Any]] = [np.empty(0, np.int32)]
+    ids: list[Any] = [np.empty(0, np.int32)]
     count = polygons = 0
     for vertices, index, face_ids in surfaces:
         points.append(np.asarray(vertices))

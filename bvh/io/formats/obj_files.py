@@ -41,18 +41,14 @@ class _State:
         # Numbers of the lines of each keyword, and how many of these lines there were so far.
         self.rows: dict[bytes, list[NDArray[np.float64]]] = {word: [] for word in WIDTHS}
         self.counts = dict.fromkeys((*WIDTHS, b"f"), 0)
-        # Colours of vertices (n, 3); NaN for none.
-        self.colors: list[NDArray[np.float64]] = []
-        # Corners of faces: rows of vertices, textures, normals; -1 for none. And the number of
-        # corners of each face.
+        self.colors: list[NDArray[np.float64]] = []  # of vertices (n, 3); NaN for none
+        # Corners of faces: rows of vertices, textures, normals; -1 for none. And their numbers.
         self.corners: list[NDArray[np.int32]] = []
         self.lengths: list[Ints] = []
         # Lines with names: the number of the next face, the keyword and the name.
         self.names: list[tuple[int, bytes, str]] = []
-        # Names of files of materials, keywords in OTHERS, and keywords that are not known.
-        self.libraries: list[str] = []
-        self.others: set[str] = set()
-        self.unknown: set[str] = set()
+        self.libraries: list[str] = []  # names of files of materials
+        self.others, self.unknown = set[str](), set[str]()  # keywords
 
 
 def read_obj(data: bytes, resolver: Any) -> FileMesh:

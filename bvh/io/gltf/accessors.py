@@ -81,10 +81,10 @@ class Accessors:
             buffer = item(self.content, "buffers", number)
             uri, size = buffer.get("uri"), natural(buffer, "byteLength")
             given = buffer.get("extensions", {})
-            for name in MESHOPT:
-                if uri is None and given.get(name, {}).get("fallback"):
-                    raise ValueError(f"buffer {number} is compressed by {name}: {DECOMPRESS}")
             if uri is None:
+                for name in MESHOPT:
+                    if given.get(name, {}).get("fallback"):
+                        raise ValueError(f"buffer {number} is compressed by {name}: {DECOMPRESS}")
                 if number > 0 or self._chunk is None:
                     raise ValueError(f"buffer {number} has neither a uri nor a binary chunk")
                 data: bytes | memoryview = self._chunk
@@ -122,16 +122,15 @@ class Accessors:
         data, stride = self.view(owner["bufferView"])
         begin, dtype = natural(owner, "byteOffset", 0), np.dtype(TYPES[kind])
         size = lanes * dtype.itemsize
-        # By default, elements are packed.
         stride = size if stride is None else stride
         if stride < size or (packed and stride > size):
             raise ValueError(f"{what} has elements of {size} bytes, {stride} bytes apart")
         end = begin + (count - 1) * stride + size
-        if count and end > len(data):
-            where = f"bufferView {owner['bufferView']}, which has {len(data)} bytes"
-            raise ValueError(f"{what} ends at byte {end} of {where}")
         if count == 0:
             return np.empty((0, lanes), dtype)
+        if end > len(data):
+            where = f"bufferView {owner['bufferView']}, which has {len(data)} bytes"
+            raise ValueError(f"{what} ends at byte {end} of {where}")
         return np.ndarray((count, lanes), dtype, data, begin, (stride, dtype.itemsize))
 
     def raw(self, number: object, types: tuple[str, ...], may_be_empty: bool = True) -> Numbers:
