@@ -116,16 +116,14 @@ if hasattr(os, "register_at_fork"):
 class ForkSafeLock:
     """A re-entrant lock that a forked child finds free, whichever thread of the parent has it.
 
-    Use it as ``with guard.lock:``. The end of the block then releases the lock that was acquired,
-    also in a child that was forked inside the block and has a new one.
+    Use it as ``with guard.lock:``, which releases the lock that was acquired, also in a child that
+    was forked inside the block and has a new one.
     """
 
     def __init__(self) -> None:
-        """Make the lock now, and a new one in each forked child."""
         self._renew()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._renew)
 
     def _renew(self) -> None:
-        """Make a new lock, free in this process."""
         self.lock = threading.RLock()

@@ -38,8 +38,7 @@ def raise_lost_interrupts() -> Iterator[Callable[[], None]]:
     """Raise a KeyboardInterrupt at the end of a block in which Python has discarded it.
 
     Python prints and ignores an exception in a finalizer (LLVM's objects have one each) or in a
-    callback of a weak reference. Freeing what a compilation has left takes long enough for Ctrl-C
-    to be lost in this way. A call of the function that this yields raises it earlier.
+    callback of a weak reference. A call of the function that this yields raises it earlier.
     """
     lost: list[BaseException] = []
 

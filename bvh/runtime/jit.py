@@ -116,9 +116,8 @@ def stay_outlined(typingctx):
 def by_type(function: Function | None = None, inline: bool = False) -> Callable[[F], F]:
     """Return a decorator of functions that choose, by Numba's types of arguments, what to compile.
 
-    In kernels, a call of the decorated function, or of `function` if given, compiles to what the
-    decorated function returns for the types of arguments, as with `numba.extending.overload`. With
-    `inline`, the returned function is always inlined into callers.
+    Calls of the decorated function, or of `function` if given, compile to what it returns, as with
+    `numba.extending.overload`. With `inline`, that is always inlined into callers.
     """
 
     def register(choose: F) -> F:

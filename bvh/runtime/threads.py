@@ -257,9 +257,9 @@ def share(
 ) -> None:  # fmt: skip
     """Call work(start, stop) for chunks that cover 0..count, on up to `threads` threads.
 
-    Chunks have `size` items; on several threads, if `least` is not 0, their sizes fall from at most
-    `size` to `least`. The calling thread takes part; between chunks it calls progress(done, count),
-    and can be interrupted.
+    Chunks have `size` items; on several threads, if `least` is not 0, their sizes fall to `least`.
+    The calling thread takes part; between chunks it calls progress(done, count), and can be
+    interrupted.
     """
     if count <= (size if threads == 1 or not least else least) and progress is None:
         if count > 0:
@@ -360,8 +360,8 @@ def share_long(
     """Call work(start, stop) as `share` does, where a chunk may take seconds.
 
     The calling thread only waits: it reports progress and can be interrupted. Then it sets
-    `cancel[0]`, which the work polls every few milliseconds. Without `progress`, it does all of the
-    work in one call if there is a single chunk or a single thread.
+    `cancel[0]`, which the work polls. Without `progress`, it does all of the work in one call if
+    there is a single chunk or a single thread.
     """
     if progress is None and (threads == 1 or count <= size):
         if count > 0:

@@ -179,7 +179,7 @@ def version_folder(root: Path, name: str) -> KernelFolder:
 
 
 def temporary_root() -> Path:
-    """Return the user's own folder in the system's temporary folder, whether it exists or not."""
+    """Return the user's own folder in the system's temporary folder, which may not exist."""
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     # `tempfile` would resolve a relative setting by the current working directory.
     paths = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]

@@ -25,7 +25,6 @@ class Entry:
     __name__: str
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        """Take the function, which is compiled when it is called."""
         functools.update_wrapper(self, function)
         self.py_func = function
         self._calls: list[Call] = []

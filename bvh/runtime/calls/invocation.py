@@ -185,8 +185,8 @@ def _failed(memory, kernel_words):
 def invoke(owner, given, count, names):
     """Call a kernel with objects; return its results, or NotImplemented if they do not fit.
 
-    The signature is that of a built-in function: `owner` is the address of its `MethodMemory`, and
-    `given` that of the addresses of `count` arguments. `names`, of named arguments, must be 0.
+    `owner` is the address of a `MethodMemory`, and `given` that of the addresses of `count`
+    arguments. `names`, of named arguments, must be 0.
     """
     memory, address = calls.memory_of(owner), stack_memory(WORD_BYTES)
     kernel_words = pointer_to(address, I8)

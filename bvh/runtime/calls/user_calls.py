@@ -73,8 +73,7 @@ def _scene_filter(function: Dispatcher, load: Load) -> Callable[..., object]:
 
 
 def _intersect(function: Dispatcher, load: Load) -> Callable[..., object]:
-    """Return a user's test of a primitive as a function (..., data's address) -> (t, u, v)."""
-    # Results of other types become floats.
+    """Return a user's test of a primitive as a function (..., data's address) of floats."""
 
     def call(prim_id, origin, direction, t_min, t_max, address):
         t, u, v = function(prim_id, origin, direction, t_min, t_max, load(address))

@@ -65,7 +65,6 @@ class KernelContext(cpu.CPUContext):
     """Numba's target context, which imports its registries once, and not for each function."""
 
     def load_additional_registries(self) -> None:
-        """Install the registries of implementations that Numba's compiler needs."""
         # Install new entries of registries that are imported; import all only if there are none.
         for imported in [*self._registries]:
             self.install_registry(imported)

@@ -27,11 +27,10 @@ Accessor = Callable[..., object]
 
 
 def field(kind: type, *places: int) -> tuple[Accessor, Accessor]:
-    """Return accessors (read, write) of the number at a place of a record.
+    """Return accessors read(memory, index) and write(memory, index, value) at a place of a record.
 
-    They are called as read(memory, index) and write(memory, index, value); for several places,
-    values are tuples. `kind` is numpy's type of the numbers; int32 is read as int64, the type of
-    all integers inside kernels.
+    For several places, values are tuples. `kind` is numpy's type of the numbers; int32 is read as
+    int64, the type of all integers inside kernels.
     """
 
     @literal_operation
@@ -70,10 +69,9 @@ def rows(kind: type, *places: int) -> tuple[Accessor, Accessor, Accessor]:
 
 
 def splat_rows(*places: int) -> Accessor:
-    """Return an accessor of float32 numbers, called with a tuple (memory, stride).
+    """Return an accessor of the float32 number at a place, times a stride, copied to all lanes.
 
-    It returns a vector with the number at a place in all lanes; for several places, a tuple of
-    vectors. The index of a number is its place times the stride.
+    It is called with a tuple (memory, stride); for several places, it returns a tuple of vectors.
     """
 
     @literal_operation

@@ -35,7 +35,6 @@ class Vec(types.Type):
 
     @property
     def llvm(self) -> ir.VectorType:
-        """The type in LLVM."""
         return ir.VectorType(LLVM[self.dtype], self.n)
 
 
@@ -129,8 +128,7 @@ def _define(
 ) -> None:  # fmt: skip
     """Define an operator of `arity` operands on vectors whose lanes are of the types `only`.
 
-    By default, lanes may be of any type. emit(builder, is_float, *operands) writes its code. With
-    `to_mask`, the result is a mask.
+    emit(builder, is_float, *operands) writes its code. With `to_mask`, the result is a mask.
     """
 
     class Template(templates.AbstractTemplate):
