@@ -68,7 +68,10 @@ def padded(size: int) -> int:
 
 
 def laid_out(shapes: list[tuple[str, str, int, int]]) -> list[ArrayEntry]:
-    """Return table entries of arrays (name, dtype, rows, columns), placed one after another."""
+    """Return table entries that place arrays one after another, from HEADER_SIZE on, aligned.
+
+    A shape is (name, dtype, rows, columns) of an array; flat arrays have 0 columns.
+    """
     entries, offset = [], HEADER_SIZE
     for name, dtype, rows, columns in shapes:
         # The last character of a dtype such as "<f8" is its bytes.

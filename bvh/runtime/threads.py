@@ -319,7 +319,10 @@ def share_claimed(
 def queue_of(
     count: int, size: int, least: int, work: Callable[[int, int], object], threads: int
 ) -> tuple[NDArray[np.int64], int]:
-    """Do chunks until the rest is worth two threads; return (queue of the rest, threads to use)."""
+    """Do chunks until the rest is worth two threads; return (queue of the rest, threads to use).
+
+    The queue is that of `share_claimed`; it has no chunks if all work is done.
+    """
     first, items = 0, FIRST_CHUNK
     while first < count:
         stop, began = min(first + items, count), time.perf_counter()

@@ -131,7 +131,10 @@ def _read_piece(lines: Lines, state: _State) -> None:
 
 
 def _read_rows(lines: Lines, mask: Mask, word: bytes, state: _State) -> None:
-    """Add the numbers of the lines of `mask`, which begin with `word`: v, vn or vt."""
+    """Add the numbers of the lines of `mask`, which begin with `word`: v, vn or vt.
+
+    Lines of vertices with six numbers or more have a colour: the fourth to sixth.
+    """
     # How many numbers each line has, and how many such lines were before this piece.
     counts, before = lines.counts[mask] - 1, state.counts[word]
     least, most = WIDTHS[word]

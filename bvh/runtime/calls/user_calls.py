@@ -44,7 +44,10 @@ class Interface(NamedTuple):
 
 
 class UserCall(NamedTuple):
-    """Addresses of a user's compiled function and of its data; `references` keeps both alive."""
+    """Addresses of a user's compiled function and of its data, for kernels.
+
+    `references` keeps both alive, and must outlive the kernels' calls.
+    """
 
     function: int  # 0 for no function
     data: int

@@ -52,7 +52,10 @@ def canonical(kind: Type) -> Type:
 
 
 def read(context: Context, builder: Builder, kind: Type, at: Value) -> tuple[Value, Value]:
-    """Write code that reads a value of type `kind` at `at`; return it, and the next address."""
+    """Write code that reads a value of type `kind` from words; return (value, address of the next).
+
+    `at` is the address of its first word. Its arrays own no memory.
+    """
 
     def word(i: int) -> Value:
         return builder.gep(at, [ir.IntType(64)(i)])
