@@ -44,6 +44,9 @@ PIECE = 1 << 20
 # Bytes that are written at a time; Ctrl-C is noticed in between.
 WRITTEN_PIECE = 1 << 24
 
+Digests = tuple[bytes, ...]
+Piece = NDArray[np.uint8]
+
 _BEGIN = struct.Struct("<8sII")
 _ENTRY = struct.Struct("<16s8s4Q16s")
 
@@ -97,10 +100,9 @@ NOT_SAVED = "is not a saved tree or scene; bvh.BVH.from_file and bvh.load_scene 
 
 
 def check_header(data: bytes, magic: bytes, newest: int) -> None:
-    """Check that `data`, the first bytes of a file, is an undamaged header of a supported version.
+    """Raise unless `data`, the first bytes of a file, is an undamaged header of a known version.
 
-    `magic` are the first bytes of this kind of file, and `newest` is the newest format version of
-    the kind. Errors have no subject: callers add the name of the file.
+    `magic` and `newest` are those of the kind of file. Callers add the name of the file.
     """
     if not data.startswith(magic):
         raise ValueError(NOT_SAVED)
@@ -117,10 +119,7 @@ def check_header(data: bytes, magic: bytes, newest: int) -> None:
 
 
 def check_packed(data: bytes, packed: bytes, size: int, expected_size: int) -> None:
-    """Check that `data`, the first of the `size` bytes of a file, fits the counts in its header.
-
-    `packed` is the header made anew from these counts, with the only possible table of arrays.
-    """
+    """Raise unless `data` begins with `packed`, the header made of its counts, and sizes agree."""
     if packed != data[:HEADER_SIZE]:
         raise ValueError("is not valid: its table of arrays contradicts its counts")
     if size != expected_size:
@@ -141,7 +140,6 @@ def digest_of(array: NDArray[Any], threads: int) -> bytes:
     sums = np.empty(-(-len(data) // PIECE), "<u4")
 
     def work(begin: int, end: int) -> None:
-        """Compute the CRC-32s of the pieces begin..end - 1."""
         for i in range(begin, end):
             sums[i] = zlib.crc32(data[i * PIECE : (i + 1) * PIECE].data)
 
@@ -151,13 +149,9 @@ def digest_of(array: NDArray[Any], threads: int) -> bytes:
 
 
 def read_arrays(
-    content: NDArray[np.uint8], entries: list[ArrayEntry], digests: tuple[bytes, ...] | None,
-    threads: int,
-) -> dict[str, NDArray[Any]]:  # fmt: skip
-    """Return the arrays in `content`, a file's bytes, by name, as views.
-
-    If `digests` are given, `threads` threads check those of the arrays, and padding must be zeros.
-    """
+    content: Piece, entries: list[ArrayEntry], digests: Digests | None, threads: int
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays in a file's bytes by name, as views; check `digests`, if given."""
     arrays = {}
     for k, entry in enumerate(entries):
         end = entry.offset + entry.size
@@ -176,13 +170,11 @@ def read_arrays(
 
 
 def file_pieces(
-    entries: list[ArrayEntry], arrays: dict[str, Any], packed: Callable[[tuple[bytes, ...]], bytes],
-    threads: int,
-) -> Iterator[NDArray[np.uint8]]:  # fmt: skip
-    """Yield the bytes of a file piece by piece: its header, then its arrays and their padding.
+    entries: list[ArrayEntry], arrays: Any, packed: Callable[[Digests], bytes], threads: int
+) -> Iterator[Piece]:
+    """Yield the bytes of a file piece by piece: header, then `arrays` by `entries`, and padding.
 
-    `entries` say where, and as which types, the `arrays`, by name, are stored. ``packed(digests)``
-    returns the header, for digests that `threads` threads compute.
+    ``packed(digests)`` returns the header, for digests that `threads` threads compute.
     """
     stored = [np.ascontiguousarray(arrays[entry.name], entry.dtype) for entry in entries]
     header = packed(tuple(digest_of(array, threads) for array in stored))
@@ -194,7 +186,7 @@ def file_pieces(
         yield np.zeros(-len(data) % ALIGNMENT, np.uint8)
 
 
-def write_pieces(file: BinaryIO, pieces: Iterable[NDArray[np.uint8]]) -> None:
+def write_pieces(file: BinaryIO, pieces: Iterable[Piece]) -> None:
     """Write pieces of bytes to an open file, and wait until they are on the disk."""
     for piece in pieces:
         file.write(piece.data)
@@ -202,7 +194,7 @@ def write_pieces(file: BinaryIO, pieces: Iterable[NDArray[np.uint8]]) -> None:
     os.fsync(file.fileno())
 
 
-def replace_file(path: str, pieces: Iterable[NDArray[np.uint8]]) -> None:
+def replace_file(path: str, pieces: Iterable[Piece]) -> None:
     """Write a file atomically: `path` refers to the old content or to the complete new one."""
     # A link stays, and the file that it points at is replaced, as by a plain write. Errors name
     # the path that was given.

@@ -124,8 +124,7 @@ class SceneHeader(NamedTuple):
 def entries_of(header: TreeHeader) -> list[container.ArrayEntry]:
     """Return the table of a tree's arrays, which follows from the counts in its header."""
     kind, width = header.kind, header.width
-    triangles = kind == "triangles"
-    lanes = "<i2" if header.compact else "<f4"
+    triangles, lanes = kind == "triangles", "<i2" if header.compact else "<f4"
     # Name, type, rows and columns, 0 for flat arrays. Triangle groups hold the ids of triangles.
     shapes = [
         ("frame", "<f8", 4, 3),
@@ -195,10 +194,9 @@ def unpacked(data: bytes, size: int) -> TreeHeader:
 def _refuse_older(version: int, oldest: int, made: str) -> None:
     """Raise if `version` is before the oldest that is read; `made` is "tree" or "scene"."""
     if version < oldest:
-        raise ValueError(
-            f"has format version {version}, of bvh 0.2.0 or before, which this version does not "
-            f"read: build the {made} again and save it"
-        )
+        why = "of bvh 0.2.0 or before, which this version does not read"
+        cure = f"build the {made} again and save it"
+        raise ValueError(f"has format version {version}, {why}: {cure}")
 
 
 def box_in(data: bytes) -> tuple[str, int, tuple[float, ...]]:
@@ -224,8 +222,7 @@ def tree_contents(
     """Return the size in bytes of the file of a tree, and an iterator over pieces of its content.
 
     `face_ids` and `face_bits` are the source face and the group bits of each triangle, or None;
-    `bounds` (2, 3) is the box of all that can be hit, NaN if nothing can; `seconds` is the time of
-    the build.
+    `bounds` (2, 3) is the box of all that can be hit; `seconds` is the time of the build.
     """
     nodes, groups, primitives, frame, _ = arrays
     if isinstance(primitives, Custom):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.integer]
 
 # The diffuse colour that trimesh gives a simple material without one.
 UNSET = (102, 102, 102, 255)
@@ -46,7 +47,6 @@ class Material:
 
     def light_of(self, colours: NDArray[np.uint8]) -> Floats:
         """Return rows of `vertex_colors` or `face_colors` as linear values from 0 to 1."""
-        # OF_BYTES has the linear value of each sRGB byte.
         return colours / 255.0 if self.linear else OF_BYTES[colours]
 
     def __repr__(self) -> str:
@@ -85,10 +85,7 @@ class Images:
         self._lock = threading.Lock()
 
     def sample(self, image: Any, uv: Floats) -> Floats:
-        """Return the linear colours (n, 3) of a PIL image at texture coordinates `uv` (n, 2).
-
-        Colours are interpolated bilinearly between the centres of the four nearest pixels.
-        """
+        """Return the linear colours (n, 3) of an image at `uv` (n, 2), interpolated bilinearly."""
         pixels = self._pixels(image)
         height, width = pixels.shape[:2]
         # Pixel k has its centre at k + 0.5. Rows begin at the top, where v is 1; the image repeats.
@@ -97,12 +94,10 @@ class Images:
         left, top = np.floor(x), np.floor(y)
         # The weights of the right and of the lower pixels.
         right, down = (x - left)[:, None], (y - top)[:, None]
-        columns = [(left + k).astype(np.int64) % width for k in (0, 1)]
+        first, second = ((left + k).astype(np.int64) % width for k in (0, 1))
         rows = [(top + k).astype(np.int64) % height for k in (0, 1)]
-        # Interpolated along the upper and the lower row; OF_BYTES has linear values of sRGB bytes.
         above, below = (
-            OF_BYTES[pixels[row, columns[0]]] * (1.0 - right)
-            + OF_BYTES[pixels[row, columns[1]]] * right
+            OF_BYTES[pixels[row, first]] * (1.0 - right) + OF_BYTES[pixels[row, second]] * right
             for row in rows
         )
         return np.asarray(above * (1.0 - down) + below * down)
@@ -116,13 +111,17 @@ class Images:
 
 
 def base_colours(
-    material: Material, uv: Floats | None, corners: NDArray[np.integer], prim: NDArray[np.integer],
-    weights: Floats, images: Images,
-) -> Floats:  # fmt: skip
+    material: Material,
+    uv: Floats | None,
+    corners: Ints,
+    prim: Ints,
+    weights: Floats,
+    images: Images,
+) -> Floats:
     """Return the linear colours (n, 3) of hits on the faces `prim` (n,) of a mesh.
 
-    `corners` (n, 3) are the vertices of these faces, `weights` (n, 3) the barycentric coordinates
-    of the hits, and `uv` the texture coordinates of all vertices of the mesh, or None.
+    `corners` (n, 3) are the vertices of these faces, `weights` (n, 3) barycentric coordinates, and
+    `uv` the texture coordinates of all vertices of the mesh, or None.
     """
     colours = np.tile(material.factor, (len(prim), 1))
     if material.image is not None and uv is not None:
@@ -139,10 +138,7 @@ def base_colours(
 
 
 def material_of(mesh: Any, gltf: bool) -> Material | None:
-    """Return the base colour of a mesh of trimesh; None if it has none.
-
-    `gltf` says that the mesh is from a glTF file: its colours of vertices and faces are linear.
-    """
+    """Return the base colour of a mesh of trimesh, if any; in glTF, colours are linear."""
     metadata: Any = getattr(mesh, "metadata", None)
     if isinstance(metadata, dict) and FACE_COLORS in metadata:
         return Material(np.ones(3), face_colors=_colours(metadata[FACE_COLORS], len(mesh.faces)))
@@ -151,10 +147,8 @@ def material_of(mesh: Any, gltf: bool) -> Material | None:
     if kind in ("vertex", "face"):
         count = len(mesh.vertices) if kind == "vertex" else len(mesh.faces)
         colours = _colours(getattr(visual, f"{kind}_colors", None), count)
-        if colours is None:
-            return None
-        of_vertices, of_faces = (colours, None) if kind == "vertex" else (None, colours)
-        return Material(np.ones(3), None, of_vertices, of_faces, gltf)
+        of_kind: Any = {f"{kind}_colors": colours}
+        return None if colours is None else Material(np.ones(3), linear=gltf, **of_kind)
     look = getattr(visual, "material", None)
     if kind != "texture" or look is None:
         return None
@@ -184,10 +178,9 @@ def _factor(value: ArrayLike) -> NDArray[np.float64]:
 
 
 def _colours(values: ArrayLike | None, count: int) -> NDArray[np.uint8] | None:
-    """Return the colours of `count` vertices or faces as bytes (count, 3).
+    """Return the colours of `count` vertices or faces as bytes (count, 3); None if there are none.
 
-    None if `values` is not a table of `count` colours. Floats are clipped to 0..1, 16-bit integers
-    lose their lower byte, and opacity is ignored.
+    Floats are clipped to 0..1, 16-bit integers lose their lower byte, and opacity is ignored.
     """
     array = np.asarray(values)
     if array.ndim != 2 or len(array) != count or array.shape[1] < 3 or count == 0:

@@ -2,7 +2,6 @@
 
 import importlib
 import io
-import itertools
 import os
 import re
 from pathlib import Path
@@ -40,9 +39,12 @@ READERS = {
 ZIPPED = (".3mf", ".3dxml", ".dae", ".zae")
 # Elements of COLLADA with faces, which trimesh does not read.
 LOST = rb"<(tristrips|trifans|instance_controller)\b"
-# Compressed files, which trimesh would unpack without a limit.
-PACKED = (".gz", ".bz2")
-RASTERS = (".tif", ".tiff", ".vrt")
+# What is refused: rasters; voxels; compressed files, which trimesh would unpack without a limit.
+RASTER = "it is a raster: read its heights with rasterio, and call BVH.from_heightfield"
+PACKED = "it is compressed: unpack it first, or make it an archive .zip"
+VOXELS = "it is a grid of voxels: trimesh reads it, and makes meshes of such"
+REFUSED = dict.fromkeys((".tif", ".tiff", ".vrt"), RASTER) | {".binvox": VOXELS}
+REFUSED |= dict.fromkeys((".gz", ".bz2"), PACKED)
 
 
 def read_file(
@@ -52,8 +54,7 @@ def read_file(
     """Read a file, without reordering, as a mesh or scene of trimesh, or as a `Surface`.
 
     With `triangles_only`, the formats OBJ, OFF, PLY and STL give a `Surface`, without parts and
-    colours. `expected` names what the file should be in errors, as "a mesh". `threads` is the
-    number of threads that triangulate polygons, None for the default.
+    colours. `expected` names what the file should be in errors, as "a mesh".
     """
     name = os.fspath(path)
     if not os.path.isfile(name):
@@ -65,14 +66,8 @@ def read_file(
             return _read_npz(name, allowance)
         if ending[1:] in MESHIO_ENDINGS:
             return _read_meshio(name, ending)
-        if ending in RASTERS:
-            raise ValueError(
-                "it is a raster: read its heights with rasterio, and call BVH.from_heightfield"
-            )
-        if ending == ".binvox":
-            raise ValueError("it is a grid of voxels: trimesh reads it, and makes meshes of such")
-        if ending in PACKED:
-            raise ValueError("it is compressed: unpack it first, or make it an archive .zip")
+        if ending in REFUSED:
+            raise ValueError(REFUSED[ending])
         if ending == ".zip":
             return _read_archive(unzipped(name, allowance), allowance, triangles_only, threads)
         named = NamedFiles(name, allowance)
@@ -130,10 +125,9 @@ def check_has_faces(read: Any, name: str) -> None:
 
 
 def check_flattened(read: Any, name: str, allowance: Allowance | None = None) -> None:
-    """Raise if `read` is a scene whose instances, as one mesh, exceed the file's allowance.
+    """Raise if `read` is a scene whose instances, as one mesh, exceed the allowance, or a new one.
 
-    Instances share a mesh, so a small file may have more triangles than fit into memory. None gives
-    the file `name` a new allowance.
+    Instances share a mesh, so a small file may have more triangles than fit into memory.
     """
     allowance = Allowance(name) if allowance is None else allowance
     for node in read.graph.nodes_geometry if is_graph(read) else ():
@@ -149,9 +143,8 @@ def _read_one(
 ) -> object:  # fmt: skip
     """Return the content of one file as a mesh or scene of trimesh, or as a `Surface`.
 
-    The file is `name` on the disk or, if `data` is not None, these bytes from an archive, where it
-    is called `name`. `resolver`, a trimesh resolver, reads the files that the file names, and
-    `allowance` limits what it unpacks to. `triangles_only` and `threads` are as in `read_file`.
+    The file is `name` on the disk or, if `data` is not None, these bytes of that name in an
+    archive. `resolver`, a trimesh resolver, reads the files that it names.
     """
     ending = Path(name).suffix.lower()
     if ending in READERS:
@@ -167,8 +160,7 @@ def _read_one(
     import trimesh
 
     # A file in an archive is read as a scene, as by trimesh; old versions have no `load_scene`.
-    load_scene: Any = getattr(trimesh, "load_scene", trimesh.load)
-    load: Any = trimesh.load if data is None else load_scene
+    load: Any = trimesh.load if data is None else getattr(trimesh, "load_scene", trimesh.load)
     content, kind, files = _made_safe(name, data, resolver, allowance)
     read = load(content, file_type=kind, resolver=files, process=False)
     if isinstance(read, trimesh.Scene):
@@ -182,10 +174,9 @@ def _read_one(
 def _read_archive(
     files: dict[str, bytes], allowance: Allowance, triangles_only: bool, threads: int | None
 ) -> object:
-    """Return the meshes in an archive as one scene or, with `triangles_only`, one `Surface`.
+    """Return the meshes in an archive as a scene or, with `triangles_only`, a `Surface`.
 
-    `files` has the content of each file by name, and `allowance` limits what they unpack to. Meshes
-    that cannot be read are left out, with a warning. `threads` is as in `read_file`.
+    Meshes that cannot be read are left out, with a warning.
     """
     import trimesh
 
@@ -206,21 +197,17 @@ def _read_archive(
         except Exception as error:
             warn_caller(f"{name}, which is in an archive, is left out: {error}")
     if triangles_only:
-        is_mesh = [hasattr(read, "faces") or hasattr(read, "graph") for read in meshes]
-        return joined([surface_of(read) for read in itertools.compress(meshes, is_mesh)])
+        solid = [read for read in meshes if hasattr(read, "faces") or hasattr(read, "graph")]
+        return joined([*map(surface_of, solid)])
     append: Any = trimesh.scene.scene.append_scenes
     scenes = [one if hasattr(one, "graph") else trimesh.Scene([one]) for one in meshes]
     return append(scenes)
 
 
-def _made_safe(
-    name: str, data: bytes | None, named: Any, allowance: Allowance
-) -> tuple[Any, str | None, Any]:
+def _made_safe(name: str, data: bytes | None, named: Any, allowance: Allowance) -> tuple[Any, ...]:
     """Return (file, format, resolver) for trimesh, with archives and glTF files rewritten.
 
-    The file is `name` on the disk or, if `data` is not None, these bytes. An unchanged file on the
-    disk is returned as its name and the format None, anything else as a stream. The resolver is
-    `named`, or one based on it. `allowance` limits what archives and glTF files unpack to.
+    Arguments are as in `_read_one`. An unchanged file on the disk is returned as its name and None.
     """
     ending = Path(name).suffix.lower()
     if ending == ".dae":

@@ -15,8 +15,12 @@ from bvh.runtime import arguments
 from bvh.runtime.caller_warnings import warn_caller
 
 Ints = NDArray[np.integer]
+Points = NDArray[np.float64]
 # Vertices, and faces (i, i, i) of points or (i, j, j) of segments.
 Thin = tuple[NDArray[np.float64], NDArray[np.int32]]
+# Cells of one kind and size: the kind, a row of vertices for each, their numbers.
+Block = tuple[str, Any, Ints]
+Cells = tuple[Ints, Ints]
 
 # Kinds of curved cells in the order of their numbers, from 21, 68 and 75 on.
 _CURVED = ("line", "triangle", "quad", "tetra", "hexahedron", "wedge", "pyramid")
@@ -100,10 +104,7 @@ def polygons_of(mesh: object) -> Polygons | None:
     return polygons
 
 
-def _checked(
-    points: ArrayLike, corners: NDArray[np.integer], offsets: ArrayLike,
-    ids: NDArray[np.int32] | None = None,
-) -> Polygons:  # fmt: skip
+def _checked(points: ArrayLike, corners: Ints, offsets: ArrayLike, ids: Any = None) -> Polygons:
     """Return `Polygons` of these fields; raise if points, corners or offsets are not valid."""
     points = arguments.rows("vertices", points)
     offsets = np.asarray(offsets, np.int64)
@@ -126,7 +127,7 @@ def _of_pyvista(mesh: Any) -> Polygons:
     corners, offsets = np.asarray(mesh.cell_connectivity), np.asarray(getattr(mesh, name))
     points, numbers = np.asarray(mesh.points, np.float64), np.asarray(mesh.celltypes)
     lengths = np.diff(offsets)
-    blocks: list[tuple[str, Ints, Ints]] = []
+    blocks: list[Block] = []
     # Cells of one type, `number`, may have several numbers of corners: polygons, strips.
     for number, length in np.unique([numbers, lengths], axis=1).T.tolist():
         ids = np.flatnonzero((numbers == number) & (lengths == length))
@@ -177,19 +178,14 @@ def _of_meshio(mesh: Any) -> Polygons:
     return _checked(points, *_surface_of_cells(points, blocks))
 
 
-def _surface_of_cells(
-    points: NDArray[np.float64], blocks: list[tuple[str, Any, Ints]]
-) -> tuple[Ints, NDArray[np.int64], NDArray[np.int32]]:
-    """Return corners and offsets of the polygons on the surface of cells, and the cell of each.
+def _surface_of_cells(points: Points, blocks: list[Block]) -> tuple[Ints, Ints, Ints]:
+    """Return corners and offsets of the polygons on the surface of cells, and their cells.
 
-    A block is (kind, vertices, numbers) of cells of one kind and size: trailing digits of the kind
-    are ignored, and vertices have a row for each cell. Flat cells stay as they are. Solid cells are
-    replaced by the facets that no other cell shares, solid or flat, wound so that they face
-    outward. Points and lines have no surface; cells of unknown kinds are left out with a warning.
-    Of curved cells only the corners are used. Corners and offsets are as in `Polygons`, unchecked.
+    Flat cells stay as they are. Solid cells are replaced by the facets that no other cell shares,
+    wound so that they face outward. Cells of unknown kinds are left out with a warning. Of curved
+    cells only the corners are used.
     """
-    flat: list[tuple[Ints, Ints]] = []
-    solid: list[tuple[str, Ints, Ints]] = []
+    flat, solid = list[Cells](), list[Block]()
     for name, cells, ids in blocks:
         kind = name.lower().removeprefix("vtk_lagrange_").removeprefix("vtk_bezier_")
         kind = kind.rstrip("0123456789")
@@ -197,9 +193,8 @@ def _surface_of_cells(
         if len(ids) == 0 or kind in THIN:
             continue
         if kind != "polygon" and kind not in CORNERS | ORDERS:
-            warn_caller(
-                f"{len(ids)} cells of the kind {name!r} are left out: this kind is not known"
-            )
+            what = f"{len(ids)} cells of the kind {name!r}"
+            warn_caller(f"{what} are left out: this kind is not known")
             continue
         rows = np.asarray(cells)
         if kind in ORDERS:
@@ -227,14 +222,8 @@ def _surface_of_cells(
     return corners[sources], offsets, ids[order].astype(np.int32)
 
 
-def _outer_facets(
-    points: NDArray[np.float64], flat: list[tuple[Ints, Ints]], solid: list[tuple[str, Ints, Ints]]
-) -> Iterator[tuple[Ints, Ints]]:
-    """Yield the facets of solid cells that no other cell shares, and the cell of each.
-
-    `flat` has (vertices, numbers) of flat cells, and `solid` (kind, vertices, numbers) of solid
-    ones: each item has cells of one size, with a row of vertices for each cell.
-    """
+def _outer_facets(points: Points, flat: list[Cells], solid: list[Block]) -> Iterator[Cells]:
+    """Yield the facets of solid cells that no other cell shares, and the cell of each."""
     if not solid:
         return
     facets = []
@@ -285,9 +274,7 @@ def _keys(rows: Ints) -> Ints:
 def thin_of(mesh: Any) -> Thin | None:
     """Return the vertices and faces of an object that has only lines or points; None for others.
 
-    A face is a segment (i, j, j) of a polyline, one line after another, or a point (i, i, i). Such
-    objects are data sets of PyVista (lines, or else vertices or points), `trimesh.PointCloud`,
-    paths of trimesh, and Open3D's `PointCloud` and `LineSet`, legacy and tensor.
+    Faces are segments (i, j, j) of polylines, in order, or points (i, i, i).
     """
     libraries = _libraries_of(mesh)
     if "pyvista" in libraries and not getattr(mesh, "n_blocks", 0):

@@ -18,10 +18,7 @@ MESHES = "a mesh of trimesh, pyvista, open3d or meshio, a trimesh.Scene or a pai
 
 
 class Surface(NamedTuple):
-    """Triangles: vertices (n, 3), faces (m, 3), and for each triangle its face in the source.
-
-    `face_ids` (m,) is None for 0, 1, 2, ... Arrays are of any types until a tree checks them.
-    """
+    """Triangles, arrays of any types, and the source face of each; None for 0, 1, 2, ..."""
 
     vertices: Any
     faces: Any
@@ -34,7 +31,6 @@ def surface_of(mesh: object, threads: int | None = None) -> Surface:
         return mesh
     if isinstance(mesh, tuple | list) and len(mesh) == 2:
         return paired(mesh[0], mesh[1], threads)
-    # Objects of only points or lines, whose faces have no area.
     thin = thin_of(mesh)
     if thin is not None:
         return Surface(*thin)
@@ -80,17 +76,12 @@ def surface_of_polygons(
     points: NDArray[np.float64], corners: NDArray[np.int32], offsets: NDArray[np.int64],
     ids: NDArray[np.int32] | None = None, threads: int | None = None,
 ) -> Surface:  # fmt: skip
-    """Return the triangles of checked polygons, triangulated by `threads` threads.
-
-    The vertices of polygon i are ``corners[offsets[i] : offsets[i + 1]]``, rows of `points`, and
-    its face in the source is ids[i], or i if `ids` is None.
-    """
+    """Return the triangles of checked polygons, which are source faces `ids`, or 0, 1, 2, ..."""
     if len(corners) == 3 * (len(offsets) - 1) and (np.diff(offsets) == 3).all():
         faces, face_ids = corners.reshape(-1, 3), ids
     else:
         faces, polygons = triangulated(points, corners, offsets, thread_count(threads))
         face_ids = polygons if ids is None else ids[polygons]
-    # None stands for 0, 1, 2, ...
     if face_ids is not None and np.array_equal(face_ids, np.arange(len(face_ids))):
         face_ids = None
     return Surface(points, faces, face_ids)
@@ -111,7 +102,6 @@ def _flatten(scene: Any) -> Surface:
             # Under a transform that is not finite, vertices are NaN: trees ignore their faces.
             points = np.array(mesh.vertices, np.float64)
             points = moved(points, place) if finite else np.full_like(points, np.nan)
-            # A step of -1 reverses the corners of each face.
             surfaces.append(Surface(points, np.asarray(mesh.faces)[:, ::step]))
     return joined(surfaces)
 
@@ -119,8 +109,7 @@ def _flatten(scene: Any) -> Surface:
 def joined(surfaces: list[Surface]) -> Surface:
     """Return several meshes as one; source faces are numbered on from one mesh to the next."""
     points, faces = [np.empty((0, 3))], [np.empty((0, 3), np.int32)]
-    ids: list[NDArray[Any]] = [np.empty(0, np.int32)]
-    # The numbers of vertices, and of source faces, of the meshes so far.
+    ids: list[Any] = [np.empty(0, np.int32)]
     count = polygons = 0
     for vertices, index, face_ids in surfaces:
         points.append(np.asarray(vertices))

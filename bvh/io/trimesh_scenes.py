@@ -75,9 +75,7 @@ class Attributes(NamedTuple):
 class ReversedAttributes(Attributes):
     """Attributes of a tree whose faces are reversed."""
 
-    @property
-    def reversed(self) -> bool:
-        return True
+    reversed = True
 
 
 class Placement(NamedTuple):
@@ -119,10 +117,8 @@ def _labels(scene: Any, nodes: list[Hashable]) -> list[str]:
     # name gets its number as name, unless we have named it when we rewrote the file.
     is_rewritten = NAMED in getattr(scene, "metadata", ())
     labels: list[str | None] = []
-    # The mesh of the first part of each unnamed node.
-    first_of: dict[Hashable, str] = {}
-    # Labels that are names of nodes: `numbered` makes no other label equal to one of these.
-    exact: set[str] = set()
+    # The mesh of the first part of each unnamed node; labels that are names of nodes.
+    first_of, exact = dict[Hashable, str](), set[str]()
     for node in nodes:
         name = scene.graph.get(node)[1]
         metadata = getattr(scene.geometry.get(name), "metadata", {})

@@ -53,12 +53,11 @@ FLAWS = {
 
 @entry
 def _check_nodes(blocks, limit, deepest, level, owned):
-    """Return the first flaw that makes nodes unsafe to traverse, and the node or row that has it.
+    """Return the first flaw that makes nodes unsafe to traverse, a key of FLAWS, and where it is.
 
-    The flaw is a key of FLAWS; sound nodes give (SOUND, 0). `blocks` are the nodes, `limit` bounds
-    the coordinates of boxes, and `deepest` is the first level that is too deep. `level` and `owned`
-    are zeros for each node and each row of primitives. They are set to the level of each node but
-    the root, and to 1 for each row in a leaf.
+    `limit` bounds the coordinates of boxes, and `deepest` is the first level that is too deep.
+    `level` and `owned` are zeros for each node and each row of primitives; they are set to the
+    level of each node but the root, and to 1 for each row in a leaf.
     """
     nodes = wide_nodes.node_count(blocks)
     low, high = np.float32(INF), np.float32(-INF)
@@ -105,7 +104,6 @@ def _check_nodes(blocks, limit, deepest, level, owned):
                     owned[row] = 1
         # For each octant of ray directions, the visiting order must be a permutation of the lanes.
         for octant in range(8):
-            # Bit k is set if lane k is visited.
             seen = 0
             for c in range(WIDTH):
                 order = wide_nodes.child_order(blocks, at + c)
@@ -122,8 +120,7 @@ def _check_nodes(blocks, limit, deepest, level, owned):
 def _survey(points, faces, begin, end, valid, bounds):
     """Return the first face of begin..end - 1 with a vertex index out of range, or -1.
 
-    Writes to `valid` whether each face is finite, and to `bounds` (6,) the lower and upper corner
-    of the box of the finite faces.
+    Writes to `valid` whether each face is finite, and to `bounds` (6,) the box of the finite ones.
     """
     low, high = (INF, INF, INF), (-INF, -INF, -INF)
     n = len(points)
@@ -145,9 +142,8 @@ def _survey(points, faces, begin, end, valid, bounds):
 def _check_ids(rows, min_id, begin, end, valid):
     """Return the first wrong row of begin..end - 1, or -1; set `valid` of primitives in rows to 2.
 
-    `rows` (n, lanes) are ids of primitives. `valid` is 0 for primitives that cannot be hit, else 1
-    or 2. A row is wrong if it has an id out of range, or of a primitive that cannot be hit.
-    `min_id` is -1 if the id -1 marks unused lanes, else 0.
+    `valid` is 0 for primitives that cannot be hit, which must not be in `rows` (n, lanes). `min_id`
+    is -1 if the id -1 marks unused lanes, else 0.
     """
     for row in range(begin, end):
         for i in range(first_id(rows, row), (row + 1) * rows.shape[1]):
@@ -162,17 +158,11 @@ def _check_ids(rows, min_id, begin, end, valid):
 
 
 def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corners]:
-    """Return which primitives can be hit, 1 or 0 for each, and the box (2, 3) of these.
-
-    Raises for primitives that kernels cannot read.
-    """
+    """Return 1 or 0 for each primitive, if it can be hit or not, and the box (2, 3) of these."""
     count = count_of(primitives)
-    valid = np.zeros(count, np.uint8)
-    # The box of each chunk.
-    bounds = np.empty((-(-count // CHUNK), 6))
+    valid, bounds = np.zeros(count, np.uint8), np.empty((-(-count // CHUNK), 6))
 
     def work(begin: int, end: int) -> None:
-        """Check the primitives begin..end - 1."""
         for start in range(begin, end, CHUNK):
             stop = min(start + CHUNK, end)
             if isinstance(primitives, Triangles):
@@ -199,11 +189,11 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corne
 def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
     """Raise unless kernels may traverse a tree, whose arrays have the right types and sizes.
 
-    Triangle groups may be missing. `bounds` (2, 3) is the tree's box as the file says.
+    `bounds` (2, 3) is the tree's box as the file says. Triangle groups may be missing.
     """
     (blocks, rows), groups, primitives, frame, _ = arrays
     valid, extent = check_primitives(primitives, threads)
-    # The frame and bounds, (2, 3) each, of one box around all primitives, or of no box.
+    # Of one box around all primitives, or of no box.
     corners = extent[:, None] if valid.any() else np.empty((2, 0, 3))
     expected_frame, expected_bounds = local_frame(*corners)
     if not np.array_equal(expected_bounds, bounds, equal_nan=True):
@@ -221,7 +211,6 @@ def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
     min_id = np.int64(-1 if isinstance(primitives, Triangles) else 0)
 
     def work(begin: int, end: int) -> None:
-        """Check the rows begin..end - 1 of primitives."""
         row = _check_ids(rows, min_id, begin, end, valid)
         if row >= 0:
             raise ValueError(f"row {row} of primitives has an id that is wrong")

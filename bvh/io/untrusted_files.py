@@ -8,9 +8,9 @@ import contextlib
 import io
 import os
 import stat
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 LIMIT = "BVH_MAX_UNPACKED"
 # The limit by default, and the most that BVH_MAX_UNPACKED may say.
@@ -32,7 +32,7 @@ class Allowance:
         given = os.environ.get(LIMIT, "").strip()
         if given and not (given.isdecimal() and len(given) < 20 and int(given) <= MOST):
             raise ValueError(f"{LIMIT} must be a number of bytes up to {MOST}, got {given[:99]!r}")
-        # The limit beyond SHARE times the size of the file, and the bytes that are left.
+        # The limit beyond SHARE times the size of the file, and what is left.
         self._beyond = self._left = int(given) if given else USUAL
         self.add(os.stat(path))
 
@@ -58,8 +58,8 @@ class NoFile(ValueError):
 def opened(name: str | os.PathLike[str]) -> Iterator[io.FileIO]:
     """Return a context with a regular file, opened to read; raise for others, as for a pipe."""
 
+    # Without waiting for a pipe, by which the file may be replaced after the check.
     def opener(path: str, flags: int) -> int:
-        """Open without waiting for a pipe, by which the file may be replaced after the check."""
         return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
     if not stat.S_ISREG(os.stat(name).st_mode):
@@ -75,12 +75,10 @@ class NamedFiles:
     """A resolver of trimesh: it reads files that a mesh file names in its own folder, or below."""
 
     def __init__(self, path: str, allowance: Allowance) -> None:
-        """Read files that the mesh file `path` names, as far as the allowance suffices."""
         self._folder, self._allowance = Path(os.path.abspath(path)).parent.resolve(), allowance
         self._read: dict[Path, bytes] = {}
         self.file_name = os.path.basename(path)
-        # The error for a file that was refused, as readers continue without it.
-        self.refused: ValueError | None = None
+        self.refused: ValueError | None = None  # for a file; readers continue without it
 
     def get(self, name: str) -> bytes:
         """Return the content of the file `name`, which is read once however often it is named."""
@@ -118,12 +116,10 @@ class NamedFiles:
                 return reader.read(status.st_size)
 
 
-def unzipped(
-    file: str | IO[bytes], allowance: Allowance, names: Container[str] | None = None
-) -> dict[str, bytes]:
+def unzipped(file: Any, allowance: Allowance, names: list[str] | None = None) -> dict[str, bytes]:
     """Return the contents of the files in a zip archive by name, only of `names` if given.
 
-    The bytes that they unpack to are taken from the allowance, as the archive may declare too few.
+    The bytes that they unpack to are taken from the allowance: the archive may declare too few.
     """
     import zipfile
 

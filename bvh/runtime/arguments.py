@@ -87,11 +87,7 @@ def vectors(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def common_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape to which `shapes` broadcast; raise a ValueError if they do not.
-
-    `shapes` are the leading shapes of a query's arguments: those of the batch, without the axes of
-    one item. Their names are those of the arguments, for the error.
-    """
+    """Return the shape to which leading shapes, by names of arguments, broadcast; or raise."""
     different = {shape for shape in shapes.values() if shape != ()}
     if len(different) < 2:
         return different.pop() if different else ()
@@ -118,8 +114,7 @@ def rows(name: str, value: ArrayLike, width: int = 3) -> NDArray[np.float64]:
         return array.reshape(0, width)
     if array.ndim != 2 or array.shape[1] != width:
         raise ValueError(f"{name} must have shape (n, {width}), got {array.shape}")
-    _limit(name, len(array), MAX_ROWS)
-    return array
+    return _limited(name, array, MAX_ROWS)
 
 
 def owned(array: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
@@ -132,10 +127,9 @@ def owned(array: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
 def unchanging(
     array: NDArray[Any], given: object, copied: Callable[[NDArray[Any]], NDArray[Any]]
 ) -> NDArray[Any]:
-    """Return `array` read-only and in C order, as numbers that no caller can change later.
+    """Return `array`, made from `given`, read-only and in C order, which no caller can change.
 
-    `given` is the argument from which the array was made. Unless the array is new, or nothing can
-    change its memory, it is copied by `copied`, which keeps its type.
+    It is copied by `copied`, which keeps its type, unless it is new or its memory is constant.
     """
     # Arrays made from lists, or of another type, are new. A read-only view may change: by another
     # view, or in a file by another process. Kernels would then follow unchecked indices of faces.
@@ -149,11 +143,7 @@ def unchanging(
 
 
 def _is_constant(array: NDArray[Any]) -> bool:
-    """Return whether nothing can change the numbers of an array.
-
-    That is, it is read-only, and its memory belongs to `bytes`, to an array to which only the view
-    refers, or to one that is read-only, too.
-    """
+    """Return whether an array, and all that share its memory, are read-only."""
     if array.flags.writeable or array.flags.owndata:
         return not array.flags.writeable
     if not isinstance(array.base, np.ndarray):
@@ -165,9 +155,9 @@ def _is_constant(array: NDArray[Any]) -> bool:
 
 
 def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array as kernels take their input: aligned, C-contiguous, read-only.
+    """Return the array aligned, in C order and read-only, a view if possible.
 
-    A view if possible. Numba would compile a kernel again for another layout or writability.
+    Numba would compile a kernel again for another layout or writability.
     """
     flags = array.flags
     if not (flags.c_contiguous and flags.aligned):
@@ -185,15 +175,14 @@ def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int3
     if array.ndim != 2 or array.shape[1] != 3:
         hint = "; BVH.from_mesh takes quads and polygons" if array.shape[1:] == (4,) else ""
         raise ValueError(f"{name} must have shape (m, 3), got {array.shape}{hint}")
-    _limit(name, len(array), MAX_PRIMITIVES)
+    _limited(name, array, MAX_PRIMITIVES)
     # Read as unsigned numbers of 4 bytes or more, negative ones are larger than all counts.
     is_short = array.itemsize < 4
     indices = array if is_short else array.view(array.dtype.str.replace("i", "u"))
     if int(indices.max()) >= vertex_count or (is_short and int(array.min()) < 0):
         bad = np.flatnonzero(((array < 0) | (array >= vertex_count)).any(axis=1))[0]
-        raise ValueError(
-            f"{name} must index the {vertex_count} vertices, got {array[bad].tolist()} in row {bad}"
-        )
+        got = f"{array[bad].tolist()} in row {bad}"
+        raise ValueError(f"{name} must index the {vertex_count} vertices, got {got}")
     return array.astype(np.int32, copy=False)
 
 
@@ -217,13 +206,8 @@ def cull_code(cull: Cull | None) -> int:
 
 
 def thread_count(threads: int | None) -> int:
-    """Return the number of threads to use: `threads`; for None, `default_threads`.
-
-    -1 (`ALL_CPUS`) stands for all CPUs of the process's affinity.
-    """
-    if threads is None:
-        return default_threads()
-    number = thread_limit(threads)
+    """Return the number of threads to use: `default_threads` for None, all allowed CPUs for -1."""
+    number = default_threads() if threads is None else thread_limit(threads)
     return allowed_cpus() if number == ALL_CPUS else number
 
 
@@ -305,9 +289,8 @@ def corner_points(lower: ArrayLike, upper: ArrayLike) -> list[NDArray[np.float64
     low, high = points("lower", lower), points("upper", upper)
     # For three numbers, lists are faster than arrays.
     if low.ndim == high.ndim == 1 and any(map(operator.gt, low.tolist(), high.tolist())):
-        raise ValueError(
-            f"lower must not be above upper on any axis, got {low.tolist()} and {high.tolist()}"
-        )
+        got = f"{low.tolist()} and {high.tolist()}"
+        raise ValueError(f"lower must not be above upper on any axis, got {got}")
     return [low, high]
 
 
@@ -341,8 +324,7 @@ def _plain(
 ) -> NDArray[Any]:
     """Return the argument `name` as an array of some kinds of numbers; an empty one of any kind.
 
-    `kinds` are letters of `dtype.kind`. Errors say that the argument must be `expected`; with
-    `quote`, they show its value instead of its type.
+    Errors say that it must be `expected`; with `quote`, they show its value instead of its type.
     """
     if is_masked(value):
         raise TypeError(f"{name} must not be a masked array: fill or drop the masked rows first")
@@ -360,7 +342,8 @@ def _plain(
     return array
 
 
-def _limit(name: str, count: int, most: int) -> None:
-    """Raise a ValueError if the argument `name`, of `count` rows, has more than `most`."""
-    if count > most:
-        raise ValueError(f"{name} must have at most {most} rows, got {count}")
+def _limited(name: str, array: NDArray[Any], most: int) -> NDArray[Any]:
+    """Return the argument `name`; raise if it has more than `most` rows."""
+    if len(array) > most:
+        raise ValueError(f"{name} must have at most {most} rows, got {len(array)}")
+    return array

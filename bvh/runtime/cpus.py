@@ -16,29 +16,20 @@ MOST, UNLIMITED = 1 << 16, 1 << 30
 ALL_CPUS = -1
 
 
-class _ThreadsOfTask(threading.local):
-    """The default number of threads that `task_threads` has set for this thread; 0 if none."""
-
-    threads = 0
-
-
-_task = _ThreadsOfTask()
+# Its `threads` is the default number that `task_threads` has set for this thread, if any.
+_task = threading.local()
 
 
 def default_threads() -> int:
     """Return the number of threads where none is given.
 
     Inside `task_threads`, its number; elsewhere BVH_NUM_THREADS, if it is set; otherwise the number
-    of CPUs of the process's affinity, or the CPU quota of its control group (cgroup v2) if that is
-    lower. The variable and the quota are read when they are first needed; a ValueError is raised if
-    the variable is not a number from 1 to `MOST`.
+    of CPUs of the process's affinity, or the CPU quota of its control group if that is lower.
     """
-    if _task.threads:
-        return _task.threads
+    if count := getattr(_task, "threads", 0):
+        return int(count)
     chosen, quota = settings()
-    if chosen:
-        return chosen
-    return min(allowed_cpus(), quota)
+    return chosen or min(allowed_cpus(), quota)
 
 
 def allowed_cpus() -> int:
@@ -50,11 +41,8 @@ def allowed_cpus() -> int:
 
 @contextlib.contextmanager
 def task_threads(count: int) -> Iterator[None]:
-    """Set the default number of threads for calls from this thread in a block.
-
-    The block is a task of Dask. `count` is at least 1, or ALL_CPUS.
-    """
-    before = _task.threads
+    """Set the default number of threads, or ALL_CPUS, for this thread in a block."""
+    before = getattr(_task, "threads", 0)
     _task.threads = allowed_cpus() if count == ALL_CPUS else count
     try:
         yield
@@ -72,31 +60,23 @@ def settings() -> tuple[int, int]:
 
 
 def cpu_quota(membership: Path, mount: Path) -> int:
-    """Return the CPU quota of this process's control group, or `UNLIMITED` if it has none.
+    """Return the number of CPUs, rounded up, of this process's control group, or `UNLIMITED`.
 
-    It is a number of CPUs, rounded up. `membership` is the file that names the group, as
-    /proc/self/cgroup, and `mount` the folder of all groups, as /sys/fs/cgroup.
+    `membership` is the file that names the group, and `mount` the folder of all groups.
     """
-    # The group and each one above it may have a limit, in a file cpu.max: a quota and a period, in
-    # microseconds. The quota "max" is no limit.
-    least, group = UNLIMITED, _group_of(membership, mount)
-    while group == mount or mount in group.parents:
-        try:
-            quota, period = (group / "cpu.max").read_text().split()
-            if quota != "max" and int(quota) > 0:
-                least = min(least, math.ceil(int(quota) / int(period)))
-        except (OSError, ValueError, ZeroDivisionError):
-            pass
-        group = group.parent
-    return least
-
-
-def _group_of(membership: Path, mount: Path) -> Path:
-    """Return the folder of this process's control group; one outside of `mount` if it has none."""
     try:
         # The line of cgroup v2 begins with "0::". Names of groups may have any bytes.
         lines = membership.read_text(errors="surrogateescape").splitlines()
         path = next(line[3:] for line in lines if line.startswith("0::"))
     except (OSError, StopIteration):
-        return mount.parent
-    return mount / path.strip().lstrip("/")
+        return UNLIMITED
+    # The group and each one above it may have a limit, in a file cpu.max: a quota and a period, in
+    # microseconds. The quota "max" is no limit.
+    least, group = UNLIMITED, mount / path.strip().lstrip("/")
+    while group == mount or mount in group.parents:
+        with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
+            quota, period = (group / "cpu.max").read_text().split()
+            if quota != "max" and int(quota) > 0:
+                least = min(least, math.ceil(int(quota) / int(period)))
+        group = group.parent
+    return least

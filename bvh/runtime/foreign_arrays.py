@@ -20,7 +20,6 @@ Result = TypeVar("Result")
 ORDINARY = frozenset(
     [np.ndarray, float, int, bool, list, tuple, str, type(None), np.float64, np.int64]
 )
-OURS = np.ndarray, np.generic
 
 # Devices of DLPack whose memory we can read: the CPU's, and that which is pinned for CUDA.
 HOST = frozenset([1, 3])
@@ -34,7 +33,11 @@ def is_lazy(*arguments: object) -> bool:
 def is_other(*arguments: object) -> bool:
     """Return whether one of the arguments is an array that is neither numpy's nor lazy."""
     for argument in arguments:
-        if type(argument) not in ORDINARY and _is_other(argument) and not _is_lazy(argument):
+        kind = type(argument)
+        if kind in ORDINARY or isinstance(argument, np.ndarray | np.generic):
+            continue
+        is_array = hasattr(kind, "__dlpack__") or hasattr(kind, "__array_namespace__")
+        if is_array and not _is_lazy(argument):
             return True
     return False
 
@@ -45,27 +48,18 @@ def _is_lazy(value: Any) -> bool:
     return hasattr(type(value), "__dask_graph__") and value.__dask_graph__() is not None
 
 
-def _is_other(value: object) -> bool:
-    """Return whether a value is an array of another library, lazy or not."""
-    kind = type(value)
-    is_array = hasattr(kind, "__dlpack__") or hasattr(kind, "__array_namespace__")
-    return is_array and not isinstance(value, OURS)
-
-
 def foreign_answer(query: Callable[..., Result], values: Mapping[str, object]) -> Result:
     """Return the result of a query (a function or method) as arrays of its arguments' library.
 
-    `values` has the query's arguments by name, and may have more, as `locals()` has. At least one
-    argument is an array of another library, or a lazy one; both raise a TypeError.
+    `values` has the arguments by name, and may have more, as `locals()` has. At least one is an
+    array of another library, or a lazy one; both raise a TypeError.
     """
     given = {name: values[name] for name in signature(query).parameters}
     lazy = [name for name, value in given.items() if is_lazy(value)]
     others = [name for name, value in given.items() if is_other(value)]
     if lazy and others:
-        raise TypeError(
-            f"{lazy[0]} and {others[0]} must be arrays of one library, got Dask's and "
-            f"{kind_of(given[others[0]])}"
-        )
+        kinds = f"Dask's and {kind_of(given[others[0]])}"
+        raise TypeError(f"{lazy[0]} and {others[0]} must be arrays of one library, got {kinds}")
     answer = enrolled("queries of lazy arrays" if lazy else "queries of other arrays")
     found: Result = answer(query, given)
     return found
@@ -80,27 +74,22 @@ def kind_of(value: object) -> str:
 def as_numpy(name: str, value: Any) -> NDArray[Any]:
     """Return an array of another library as a numpy array, of the same memory if possible.
 
-    Raises a TypeError, which names the argument `name`, if the array's memory cannot be read: it
-    is traced, on another device, or requires gradients, which would end here.
+    Raises a TypeError if the memory cannot be read: the array is traced, on another device, or
+    requires gradients, which would end here.
     """
     tracer = getattr(sys.modules.get("jax.core"), "Tracer", ())
     if isinstance(value, tracer):
-        raise TypeError(
-            f"{name} must be an array that is there, got one that JAX traces: inside jax.jit, vmap "
-            "and grad use the functions of bvh.jax"
-        )
+        cure = "inside jax.jit, vmap and grad use the functions of bvh.jax"
+        raise TypeError(f"{name} must be an array that is there, got one that JAX traces: {cure}")
     if getattr(value, "requires_grad", False):
         torch: Any = sys.modules.get("torch")
         if torch is None or torch.is_grad_enabled():
-            raise TypeError(
-                f"{name} requires grad, which ends here: pass {name}.detach(), or use the "
-                "functions of bvh.torch, which have gradients"
-            )
+            cure = f"pass {name}.detach(), or use the functions of bvh.torch, which have gradients"
+            raise TypeError(f"{name} requires grad, which ends here: {cure}")
         value = value.detach()
     if not _is_on_host(value):
-        where = getattr(value, "device", "another device")
-        kind = kind_of(value)
-        raise TypeError(f"{name} must be on the CPU, got {kind} on {where}: move it there first")
+        got = f"{kind_of(value)} on {getattr(value, 'device', 'another device')}"
+        raise TypeError(f"{name} must be on the CPU, got {got}: move it there first")
     if hasattr(value, "resolve_neg"):
         # PyTorch's views of negated memory are exported as if they were not negated.
         value = value.resolve_neg()

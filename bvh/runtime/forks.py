@@ -39,11 +39,8 @@ def guard_compiler() -> None:
 class _Fork(threading.local):
     """For each thread: the locks that its fork has taken, and whether it was interrupted."""
 
+    taken: tuple[Any, ...] = ()  # those of a fork that began before this module was imported
     interrupted = False
-
-    def __init__(self) -> None:
-        """Begin without locks: a fork that began before this module was imported has taken none."""
-        self.taken: list[Any] = []
 
 
 _fork = _Fork()
@@ -53,7 +50,6 @@ class Refusal:
     """Replaces the compiler's lock in a child that cannot compile."""
 
     def acquire(self, *_: object) -> bool:
-        """Raise a RuntimeError that says why this process cannot compile."""
         raise RuntimeError(
             "this process was forked while another thread compiled, and cannot compile any more: "
             "call bvh.warmup() before forking, or start processes with the method 'spawn'"
@@ -67,16 +63,12 @@ class Refusal:
     __exit__ = release
 
     def _is_owned(self) -> bool:
-        """Return False for Numba, which asks whether the thread has its lock."""
-        return False
+        return False  # for Numba
 
 
 def _take_locks() -> None:
-    """Take the locks of all holders, before a fork; give up after a timeout or Ctrl-C.
-
-    `_fork.taken` lists those that were taken.
-    """
-    _fork.taken, _fork.interrupted = [], False
+    """Take the locks of all holders, before a fork; give up after a timeout or Ctrl-C."""
+    _fork.taken, _fork.interrupted = (), False
     until = time.monotonic() + PATIENCE_SECONDS
     try:
         with deferred_interrupts() as signals:
@@ -85,7 +77,7 @@ def _take_locks() -> None:
                 while not lock.acquire(timeout=POLL_SECONDS):
                     if signals or time.monotonic() > until:
                         return
-                _fork.taken.append(lock)
+                _fork.taken += (lock,)
     except BaseException:
         # Python ignores exceptions here; the parent is interrupted after the fork.
         _fork.interrupted = True
@@ -124,16 +116,14 @@ if hasattr(os, "register_at_fork"):
 class ForkSafeLock:
     """A re-entrant lock that a forked child finds free, whichever thread of the parent has it.
 
-    Use it as ``with guard.lock:``. The end of the block then releases the lock that was acquired,
-    also in a child that was forked inside the block and has a new one.
+    Use it as ``with guard.lock:``, which releases the lock that was acquired, also in a child that
+    was forked inside the block and has a new one.
     """
 
     def __init__(self) -> None:
-        """Make the lock now, and a new one in each forked child."""
         self._renew()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._renew)
 
     def _renew(self) -> None:
-        """Make a new lock, free in this process."""
         self.lock = threading.RLock()

@@ -10,26 +10,24 @@ from typing import Any
 
 @contextlib.contextmanager
 def deferred_interrupts() -> Iterator[list[object]]:
-    """Defer SIGINT to the end of the block, and then call its handler.
+    """Defer SIGINT to the end of the block: no exception passes through a callback of ctypes.
 
-    Python cannot raise a KeyboardInterrupt through a callback of ctypes: it prints and ignores it.
     Yields a list, to which an item is appended when a signal is deferred.
     """
-    handler = signal.getsignal(signal.SIGINT)
+    handler: Any = signal.getsignal(signal.SIGINT)
     waiting: list[object] = []
-    deferred = False
-    # Only the main thread runs handlers, and only it may set them. SIG_DFL and SIG_IGN are not
-    # callable.
-    if callable(handler) and _in_main_thread():
-        # ValueError: in the main thread of a subinterpreter, no handler can be set.
-        with contextlib.suppress(ValueError):
+    # Only the main thread runs handlers, and only it may set them; SIG_DFL and SIG_IGN are not
+    # callable. ValueError: in the main thread of a subinterpreter, no handler can be set.
+    deferred = callable(handler) and _in_main_thread()
+    try:
+        if deferred:
             signal.signal(signal.SIGINT, lambda number, frame: waiting.append(frame))
-            deferred = True
+    except ValueError:
+        deferred = False
     try:
         yield waiting
     finally:
         if deferred:
-            assert callable(handler)
             signal.signal(signal.SIGINT, handler)
             if waiting:
                 handler(signal.SIGINT, None)
@@ -40,8 +38,7 @@ def raise_lost_interrupts() -> Iterator[Callable[[], None]]:
     """Raise a KeyboardInterrupt at the end of a block in which Python has discarded it.
 
     Python prints and ignores an exception in a finalizer (LLVM's objects have one each) or in a
-    callback of a weak reference. Freeing what a compilation has left takes long enough for Ctrl-C
-    to be lost in this way. A call of the function that this yields raises it earlier.
+    callback of a weak reference. A call of the function that this yields raises it earlier.
     """
     lost: list[BaseException] = []
 

@@ -9,18 +9,10 @@ from itertools import chain
 from typing import Any, TypeVar, cast
 
 from bvh.runtime.caller_warnings import BVHWarning
-from bvh.runtime.compiler.code_types import (
-    CodeGenerator,
-    Dispatcher,
-    Operation,
-    Signature,
-    Type,
-    TypingContext,
-    Value,
-)
+from bvh.runtime.compiler.code_types import Dispatcher, Operation, Type, Value
 from bvh.runtime.compiler.compile_notice import notice
 from bvh.runtime.compiler.deferred import Deferred, at_activation
-from bvh.runtime.compiler.lazy_modules import typeof, types
+from bvh.runtime.compiler.lazy_modules import extending, typeof, types
 from bvh.runtime.interrupts import raise_lost_interrupts
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.registry import enrolled
@@ -49,10 +41,9 @@ NOT_FROM_PYTHON: Options = NOT_FROM_C | {"no_cpython_wrapper": True}
 
 
 def _made_by(maker: str, function: Function, *more: object, **options: object) -> Dispatcher:
-    """Return a deferred dispatcher of `function`: Numba's, but made when it is first needed.
+    """Return a dispatcher of `function`, made when it is needed by `maker` of `dispatchers`.
 
-    The function of `compiler.dispatchers` whose name is `maker` makes it, with Numba's options
-    OPTIONS and `options`, and with `more` as further arguments.
+    Numba's options are OPTIONS and `options`; `more` are further arguments of the maker.
     """
 
     def make(function: Function) -> Any:
@@ -78,35 +69,39 @@ def called_by_address(function: Function) -> Dispatcher:
     return _made_by("compiled", function, **NOT_FROM_PYTHON)
 
 
+def method(function: Function) -> Dispatcher:
+    """Return a kernel that Python calls as a built-in function (see `python_calls`), cached."""
+    return _made_by("entry", function, no_cpython_wrapper=True)
+
+
+def called_by_numba(function: Function) -> Dispatcher:
+    """Return a cached kernel that Numba's own dispatcher calls, for what words cannot hold."""
+    return _made_by("entry", function, **NOT_FROM_C)
+
+
 def _operation(function: Callable[..., Operation], literal: bool) -> Any:
     """Return a deferred Numba intrinsic; if `literal`, types of constants have their values.
 
-    `function` returns (signature, codegen) for types of arguments.
+    `function` takes Numba's typing context and types of arguments, and returns (signature, codegen)
+    for these, or None.
     """
-
-    def make(function: Callable[..., Operation]) -> Any:
-        from bvh.runtime.compiler.dispatchers import intrinsic
-
-        return intrinsic(function, literal)
-
-    made = Deferred(function, make)
+    made = Deferred(function, lambda define: extending.intrinsic(prefer_literal=literal)(define))
     # Numba looks for new intrinsics before it compiles, so all are made at the activation.
     at_activation(lambda: made.real)
     return made
 
 
-# Both make an intrinsic from a function that returns (signature, codegen).
 llvm_operation = partial(_operation, literal=False)
 literal_operation = partial(_operation, literal=True)
 
 
-def emits(emit: Callable[..., Value]) -> CodeGenerator:
+def emits(emit: Callable[..., Value]) -> Any:
     """Return the code generator of an intrinsic, whose code emit(builder, *arguments) writes."""
     return lambda context, builder, signature, args: emit(builder, *args)
 
 
 @llvm_operation
-def stay_outlined(typingctx: TypingContext) -> Operation:
+def stay_outlined(typingctx):
     """Forbid inlining of the function that calls this operation: for rare, long code."""
     # Else LLVM inlines the exact arithmetic wherever it might be needed, and compilation takes ten
     # times as long.
@@ -121,17 +116,16 @@ def stay_outlined(typingctx: TypingContext) -> Operation:
 def by_type(function: Function | None = None, inline: bool = False) -> Callable[[F], F]:
     """Return a decorator of functions that choose, by Numba's types of arguments, what to compile.
 
-    In kernels, a call of the decorated function, or of `function` if given, compiles to what the
-    decorated function returns for the types of arguments, as with `numba.extending.overload`. With
-    `inline`, the returned function is always inlined into callers.
+    Calls of the decorated function, or of `function` if given, compile to what it returns, as with
+    `numba.extending.overload`. With `inline`, that is always inlined into callers.
     """
 
     def register(choose: F) -> F:
         def register_at_numba() -> None:
-            from bvh.runtime.compiler.dispatchers import choosing
+            from bvh.runtime.compiler.dispatchers import HELPER
 
-            options = OPTIONS | NOT_FROM_PYTHON | {"forceinline": inline}
-            choosing(function or choose, choose, options)
+            options = OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": inline}
+            extending.overload(function or choose, jit_options=options)(choose)
 
         at_activation(register_at_numba)
         return choose
@@ -139,52 +133,27 @@ def by_type(function: Function | None = None, inline: bool = False) -> Callable[
     return register
 
 
-def method(function: Function) -> Dispatcher:
-    """Return a kernel that Python calls as a built-in function (see `python_calls`), cached."""
-    return _made_by("entry", function, no_cpython_wrapper=True)
-
-
-def called_by_numba(function: Function) -> Dispatcher:
-    """Return a kernel that Python calls by Numba's own dispatcher, cached on disk.
-
-    This is for arguments and results that words cannot hold (see `calls.words`).
-    """
-    return _made_by("entry", function, **NOT_FROM_C)
-
-
 def compiled_call(run: Function, function: Function, kinds: tuple[Type, ...]) -> Dispatcher:
-    """Return the kernel `run`, a C function of the address of words (see `calls.words`).
+    """Return the kernel `run`, a C function of an address, cached on disk as `function`.
 
-    `run` reads arguments of types `kinds` from these words, and calls `function` with them. The
-    kernel is cached on disk by the name of `function`.
+    It reads arguments of types `kinds` from words (see `calls.words`), and calls `function`.
     """
     run.__module__, run.__qualname__ = function.__module__, function.__qualname__
     return _made_by("entry", run, function, kinds, no_cpython_wrapper=True)
 
 
-def address_of(compiled: Dispatcher, signature: Signature) -> int:
-    """Compile a function for a signature; return its address, for calls by Numba's convention.
+def address_of(compiled: Dispatcher, signature: Any) -> int:
+    """Compile a function for a signature; return the address of its code.
 
-    `signature` has the types of the arguments, `signature.args`, and of the result.
+    Given a tuple of the types of arguments, it is a function of C; given a signature of Numba,
+    which also has the type of the result, one of Numba's calling convention.
     """
-    return _address(compiled, signature, signature.args, "llvm_func_name")
-
-
-def c_address(compiled: Dispatcher, arguments: tuple[Type, ...]) -> int:
-    """Compile a kernel for types of arguments; return its address as a function of C."""
-    return _address(compiled, arguments, arguments, "llvm_cfunc_wrapper_name")
-
-
-def _address(compiled: Dispatcher, signature: Any, arguments: tuple[Type, ...], name: str) -> int:
-    """Compile a function for a signature or types of arguments; return the address of its code.
-
-    `arguments` are these types. `name` is the field of Numba's descriptor that has the symbol: of
-    the function itself, or of its C wrapper.
-    """
+    is_c = isinstance(signature, tuple)
     with raise_lost_interrupts():
         compiled.compile(signature)
-    result = compiled.overloads[arguments]
-    return int(result.library.get_pointer_to_function(getattr(result.fndesc, name)))
+    result = compiled.overloads[signature if is_c else signature.args]
+    symbol = "llvm_cfunc_wrapper_name" if is_c else "llvm_func_name"
+    return int(result.library.get_pointer_to_function(getattr(result.fndesc, symbol)))
 
 
 # Functions that compile the package, by the name of the part that each compiles.
@@ -192,10 +161,7 @@ recipes: dict[str, Callable[[], object]] = {}
 
 
 def warms(name: str) -> Callable[[Callable[[], object]], Callable[[], object]]:
-    """Return a decorator that registers a function, which compiles kernels by running them.
-
-    `name` is that of the part of the package to which the kernels belong.
-    """
+    """Return a decorator of functions that compile the kernels of the part `name` by calls."""
 
     def register(recipe: Callable[[], object]) -> Callable[[], object]:
         recipes[name] = recipe
@@ -212,10 +178,7 @@ def all_recipes() -> dict[str, Callable[[], object]]:
 
 
 def families() -> list[list[str]]:
-    """Return the names of all parts (see `warms`), a list for each family.
-
-    Families are groups of modules whose kernels share most of their helpers.
-    """
+    """Return the names of all parts; a list for each family, of kernels that share most helpers."""
     parts_of: dict[str, list[str]] = {}
     for name, recipe in all_recipes().items():
         parts_of.setdefault(recipe.__module__, []).append(name)

@@ -33,10 +33,9 @@ def new_bytes(size: int) -> NDArray[np.uint8]:
 
 
 def reused(array: NDArray[Any], count: int, dtype: Any) -> NDArray[Any]:
-    """Return an array as `aligned` does, in the memory of `array` if that can be used again.
+    """Return an array as `aligned` does, in the memory of `array` if that is a map, large enough.
 
-    It can if `new_bytes` has mapped it, and it is large enough. Its numbers are then lost, and the
-    pages that the new array does not need go back to the system.
+    Its numbers are then lost, and pages that the new array does not need go back to the system.
     """
     size, base = count * np.dtype(dtype).itemsize, array
     while isinstance(base, np.ndarray):

@@ -38,10 +38,10 @@ NO_PROGRESS: AbstractContextManager[None] = contextlib.nullcontext()
 
 
 def heard(progress: ProgressLike | None) -> AbstractContextManager[Progress | None]:
-    """Return a context manager of the callback (done, total) for an argument `progress`.
+    """Return a context manager of the callback (done, total), or None, for an argument `progress`.
 
-    It yields None without progress. When it is entered, it raises a TypeError if `progress` is of
-    another type, and an ImportError if it is True and neither rich nor tqdm is installed.
+    Entering it raises a TypeError for other types, and an ImportError if neither rich nor tqdm is
+    installed.
     """
     return NO_PROGRESS if progress is None else _callback(progress)
 
@@ -61,10 +61,8 @@ def _callback(given: Any) -> Iterator[Progress | None]:
     elif _is_bar(given) and hasattr(given, "total"):
         yield _moving_callback(given)
     else:
-        kind = type(given).__name__
-        raise TypeError(
-            f"progress must be a function (done, total), True, or a bar of tqdm, got {kind}"
-        )
+        what = "a function (done, total), True, or a bar of tqdm"
+        raise TypeError(f"progress must be {what}, got {type(given).__name__}")
 
 
 @contextlib.contextmanager

@@ -25,10 +25,7 @@ def enrolled(task: str) -> Any:
 
 @contextmanager
 def extra(name: str, purpose: str) -> Iterator[None]:
-    """Raise an ImportError in the block again with a message that says what to install.
-
-    `name` is the extra of this package, and `purpose` the beginning of the message.
-    """
+    """Raise an ImportError in the block again with `purpose` and the extra `name` to install."""
     try:
         yield
     except ImportError as error:

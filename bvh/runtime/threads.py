@@ -39,7 +39,6 @@ FIRST_CHUNK, GROWTH, THREAD_SECONDS = 2, 32, 2e-4
 # as many at a time, otherwise half as many.
 CLAIMED_SECONDS = 5e-3
 
-# Numbers that a thread copies at a time.
 NUMBERS_AT_ONCE = 1 << 17
 
 # Seconds between reports of a waiting thread, so few that progress and Ctrl-C seem immediate.
@@ -118,11 +117,10 @@ def _with_helpers(
     work: Callable[[list[Job], Callable[[], None]], object], call: Callable[[], object],
     count: int, threads: int, stop: Callable[[], object],
 ) -> None:  # fmt: skip
-    """Do work(jobs, check) here, while each of up to `count` idle helpers calls `call`.
+    """Do work(jobs, check) here, while each of up to `count` idle helpers of a pool calls `call`.
 
-    The pool has `threads` helpers. `jobs` has a job for each helper that was idle; check() raises a
-    lost KeyboardInterrupt. After an error, here or in a helper, `stop` is called, and the error is
-    raised once all calls have returned.
+    `jobs` has a job for each helper that was idle; check() raises a lost KeyboardInterrupt. After
+    an error, here or in a helper, `stop` is called, and the error is raised once all have returned.
     """
 
     def call_or_stop() -> None:
@@ -166,13 +164,13 @@ def _take_together(
 ) -> None:  # fmt: skip
     """Call `take` until it returns False, while up to `helpers` helpers each call `help_out` once.
 
-    The pool has `threads` helpers. Between two calls of `take`, this thread calls `report`, and can
-    be interrupted. After any error, `stop` is called: then no thread begins more work.
+    Between two calls of `take`, this thread calls `report`, and can be interrupted. After any
+    error, `stop` is called: then no thread begins more work.
     """
 
     def work(_: list[Job], check: Callable[[], None]) -> None:
         while take():
-            if report is not None:
+            if report:
                 report()
             check()
 
@@ -184,11 +182,10 @@ def _check_address_space(threads: int) -> None:
     if resource is None:
         return
     stack = resource.getrlimit(resource.RLIMIT_STACK)[0]
-    stack = STACK_BYTES if stack == resource.RLIM_INFINITY else stack
+    size = threads * (START_BYTES + (STACK_BYTES if stack == resource.RLIM_INFINITY else stack))
     try:
         # Reserve that much address space, and release it at once; no page of it is touched.
-        size, flags = threads * (stack + START_BYTES), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        mmap.mmap(-1, size, flags, 0).close()
+        mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, 0).close()
     except OSError:
         raise MemoryError(f"no memory to start {threads} threads") from None
 
@@ -231,11 +228,11 @@ def watch(
     def wait(jobs: list[Job], check: Callable[[], None]) -> None:
         for job in jobs:
             while not job.ended.acquire(timeout=POLL_SECONDS):
-                if report is not None:
+                if report:
                     report()
                 check()
         run()
-        if report is not None:
+        if report:
             report()
 
     _with_helpers(wait, run, 0 if is_helper else min(threads, len(waiting)), threads, stop)
@@ -244,10 +241,7 @@ def watch(
 
 @lru_cache(maxsize=16)
 def _chunks(count: int, size: int, threads: int, least: int) -> list[tuple[int, int]]:
-    """Return chunks (start, stop) that cover 0..count; the list is cached, and may not be changed.
-
-    Chunks have `size` items; if `least` is not 0, their sizes fall from at most `size` to `least`.
-    """
+    """Return chunks as of `share`; the list is cached, and may not be changed."""
     chunks, start = [], 0
     while start < count:
         # Half of what is left, divided by the threads: few chunks, and threads end together.
@@ -263,9 +257,9 @@ def share(
 ) -> None:  # fmt: skip
     """Call work(start, stop) for chunks that cover 0..count, on up to `threads` threads.
 
-    Chunks have `size` items; on several threads, if `least` is not 0, their sizes fall from at most
-    `size` to `least`. The calling thread takes part; between chunks it calls progress(done, count),
-    and can be interrupted.
+    Chunks have `size` items; on several threads, if `least` is not 0, their sizes fall to `least`.
+    The calling thread takes part; between chunks it calls progress(done, count), and can be
+    interrupted.
     """
     if count <= (size if threads == 1 or not least else least) and progress is None:
         if count > 0:
@@ -369,8 +363,8 @@ def share_long(
     """Call work(start, stop) as `share` does, where a chunk may take seconds.
 
     The calling thread only waits: it reports progress and can be interrupted. Then it sets
-    `cancel[0]`, which the work polls every few milliseconds. Without `progress`, it does all of the
-    work in one call if there is a single chunk or a single thread.
+    `cancel[0]`, which the work polls. Without `progress`, it does all of the work in one call if
+    there is a single chunk or a single thread.
     """
     if progress is None and (threads == 1 or count <= size):
         if count > 0:

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from bvh.runtime.compiler.code_types import Builder, Context, Operation, Type, TypingContext, Value
+from bvh.runtime.compiler.code_types import Builder, Context, Type, Value
 from bvh.runtime.compiler.lazy_modules import cgutils, ir, types
 from bvh.runtime.jit import by_type, emits, literal_operation, llvm_operation
 
@@ -24,11 +24,10 @@ def _converted(
     context: Context, builder: Builder, kind: Type, value: Value,
     of_array: Callable[[Any], Value], new_kind: Callable[[Type], Type],
 ) -> Value:  # fmt: skip
-    """Return `value`, of type `kind`, with of_array(array) in place of each array.
+    """Return `value`, of type `kind`, with of_array(array) in place of each array, also in tuples.
 
-    The value is an array, anything else, or a tuple of values, nested or not; new_kind(type of a
-    tuple) is the type of the tuple returned for it. What is neither array nor tuple is returned as
-    it is, with one more reference, which belongs to the result.
+    new_kind(type of a tuple) is the type of the tuple returned for it. Other values are returned as
+    they are, with one more reference, which belongs to the result.
     """
     if isinstance(kind, types.Array):
         return of_array(context.make_array(kind)(context, builder, value))
@@ -44,7 +43,7 @@ def _converted(
 
 
 @llvm_operation
-def all_pointers(typingctx: TypingContext, value: Type) -> Operation:
+def all_pointers(typingctx, value):
     """Return a tuple, nested or not, with pointers to their first elements in place of arrays."""
 
     def result_type(kind: Type) -> Type:
@@ -62,7 +61,7 @@ def all_pointers(typingctx: TypingContext, value: Type) -> Operation:
 
 
 @llvm_operation
-def refer(typingctx: TypingContext, value: Type) -> Operation:
+def refer(typingctx, value):
     """Store a tuple in the stack frame of the calling function; return the reference to it."""
     # The caller must outlive all uses: an inlined function may not return it.
     from bvh.runtime.simd.vectors import Reference
@@ -71,12 +70,8 @@ def refer(typingctx: TypingContext, value: Type) -> Operation:
 
 
 @llvm_operation
-def follow(typingctx: TypingContext, reference: Type) -> Operation:
+def follow(typingctx, reference):
     """Return the tuple that a reference made by `refer` leads to."""
-    from bvh.runtime.simd.vectors import Reference
-
-    if not isinstance(reference, Reference):
-        return None
 
     def codegen(context, builder, sig, args):
         value = builder.load(args[0])
@@ -88,7 +83,7 @@ def follow(typingctx: TypingContext, reference: Type) -> Operation:
 
 
 @llvm_operation
-def borrowed(typingctx: TypingContext, value: Type) -> Operation:
+def borrowed(typingctx, value):
     """Return an array, or a tuple of them, that counts no references; the owner must outlive it."""
     # Threads that count references to one array wait for each other.
 
@@ -104,10 +99,8 @@ def borrowed(typingctx: TypingContext, value: Type) -> Operation:
 
 
 @literal_operation
-def stack_memory(typingctx: TypingContext, size: Type) -> Operation:
+def stack_memory(typingctx, size):
     """Return the address of `size` bytes in the stack frame of the caller, aligned to 8 bytes."""
-    if not isinstance(size, types.IntegerLiteral):
-        return None
     byte, count = ir.IntType(8), ir.Constant(ir.IntType(64), size.literal_value)
 
     def codegen(context, builder, sig, args):
@@ -143,7 +136,6 @@ def makes_pointers_of(kind: type) -> Callable[[Function], Function]:
 def as_pointers(arrays):
     """Return a NamedTuple with pointers in place of its arrays, nested tuples included.
 
-    The caller of a kernel keeps the arrays alive. Classes that need more than pointers have a
-    function of their own: see `makes_pointers_of`.
+    The caller of a kernel keeps the arrays alive. See `makes_pointers_of` for special classes.
     """
     return SPECIAL.get(arrays.instance_class, lambda arrays: all_pointers(arrays))

@@ -17,10 +17,7 @@ FACE_IDS, FACE_COLORS = "bvh_face_ids", "bvh_face_colors"
 
 
 class Part(NamedTuple):
-    """A part of a mesh, with its name and its material of trimesh, each None if it has none.
-
-    If `painted`, its faces have the colours of `FileMesh.face_colors`, if the mesh has these.
-    """
+    """A part of a mesh: its name and material, if any; whether it has the mesh's `face_colors`."""
 
     name: str | None = None
     material: Any = None
@@ -53,35 +50,24 @@ class FileMesh(NamedTuple):
     face_colors: NDArray[Any] | None = None
 
 
-class _PartTriangles(NamedTuple):
-    """The m triangles of a part.
-
-    `faces` (m, 3) are indices of `FileMesh.points`. `polygons` and `in_part` (m,) are the polygon
-    of each triangle, numbered in the file and in the part. `corners` (m, 3) are indices of
-    `FileMesh.corners`, or None where the file has neither texture coordinates nor normals.
-    """
-
-    faces: Ints
-    polygons: Ints
-    in_part: Ints
-    corners: Ints | None
+# The m triangles of a part: their vertices (m, 3); the polygon of each, numbered in the file and in
+# the part; their corners (m, 3), or None where there are no texture coordinates or normals.
+_Triangles = tuple[Ints, Ints, Ints, Ints | None]
 
 
 def as_trimesh(mesh: FileMesh, faces: Ints, face_ids: Ints | None, name: str) -> Any:
     """Return the triangles of a file as a mesh of trimesh, or as a scene of the file's parts.
 
-    `faces` (n, 3) are the triangles of the polygons of `mesh`, and `face_ids` (n,) the polygon of
-    each, None for 0, 1, 2, ... Parts without a name get `name`, that of the file. A file without
-    polygons becomes a cloud of points.
+    `faces` (n, 3) are the triangles, and `face_ids` (n,) their polygons, None for 0, 1, 2, ...
+    Parts without a name get `name`. A file without polygons becomes a cloud of points.
     """
     trimesh: Any = importlib.import_module("trimesh")
-    # n polygons have n + 1 offsets.
     if len(mesh.offsets) == 1:
         return trimesh.PointCloud(mesh.points)
     meshes = [
-        (part, _mesh_of_part(mesh, part, triangles))
+        (part, _mesh_of_part(mesh, part, *triangles))
         for part, triangles in zip(mesh.parts, _divided(mesh, faces, face_ids), strict=True)
-        if len(triangles.faces)
+        if len(triangles[0])
     ]
     named = {part.name for part, _ in meshes if part.name is not None}
     names = numbered([part.name or name for part, _ in meshes], named)
@@ -95,14 +81,14 @@ def as_trimesh(mesh: FileMesh, faces: Ints, face_ids: Ints | None, name: str) ->
     return scene
 
 
-def _divided(mesh: FileMesh, faces: Ints, face_ids: Ints | None) -> Iterator[_PartTriangles]:
+def _divided(mesh: FileMesh, faces: Ints, face_ids: Ints | None) -> Iterator[_Triangles]:
     """Yield the triangles of each part of a mesh; arguments are as in `as_trimesh`."""
     polygons = np.arange(len(faces)) if face_ids is None else face_ids
     corners = None
     if mesh.uv is not None or mesh.normals is not None:
         corners = _corners_of(mesh, faces, polygons)
     if mesh.part_ids is None or len(mesh.parts) == 1:
-        yield _PartTriangles(faces, polygons, polygons, corners)
+        yield faces, polygons, polygons, corners
         return
     order = np.argsort(mesh.part_ids, kind="stable")
     begins = np.searchsorted(mesh.part_ids[order], np.arange(len(mesh.parts)))
@@ -113,14 +99,11 @@ def _divided(mesh: FileMesh, faces: Ints, face_ids: Ints | None) -> Iterator[_Pa
     order = np.argsort(part_of, kind="stable")
     for rows in np.split(order, np.searchsorted(part_of[order], np.arange(1, len(mesh.parts)))):
         some = None if corners is None else corners[rows]
-        yield _PartTriangles(faces[rows], polygons[rows], in_part[polygons[rows]], some)
+        yield faces[rows], polygons[rows], in_part[polygons[rows]], some
 
 
 def _corners_of(mesh: FileMesh, faces: Ints, polygons: Ints) -> Ints:
-    """Return the index in `mesh.corners` of each corner of triangles, shape (n, 3).
-
-    Row i of `faces` (n, 3) has the vertices of a triangle of the polygon `polygons[i]`.
-    """
+    """Return the indices in `mesh.corners` of the corners of triangles (n, 3) of `polygons`."""
     lengths = np.diff(mesh.offsets)
     if len(faces) == len(lengths) and (lengths == 3).all():
         return np.arange(3 * len(faces)).reshape(-1, 3)
@@ -132,7 +115,9 @@ def _corners_of(mesh: FileMesh, faces: Ints, polygons: Ints) -> Ints:
     return np.asarray(first[np.searchsorted(sorted_keys, polygons[:, None] * size + faces)])
 
 
-def _mesh_of_part(mesh: FileMesh, part: Part, triangles: _PartTriangles) -> Any:
+def _mesh_of_part(
+    mesh: FileMesh, part: Part, faces: Ints, polygons: Ints, in_part: Ints, corners: Ints | None
+) -> Any:
     """Return a part as a mesh of trimesh, with the vertices that its triangles use, in order.
 
     The only part of a file has all vertices, also those that no triangle uses. Vertices with
@@ -141,14 +126,14 @@ def _mesh_of_part(mesh: FileMesh, part: Part, triangles: _PartTriangles) -> Any:
     trimesh: Any = importlib.import_module("trimesh")
     # `used` are vertices of the file, and `faces` index these.
     if len(mesh.parts) == 1:
-        used, faces = np.arange(len(mesh.points)), triangles.faces
+        used = np.arange(len(mesh.points))
     else:
-        used, faces = np.unique(triangles.faces, return_inverse=True)
+        used, faces = np.unique(faces, return_inverse=True)
         faces = faces.reshape(-1, 3)
     columns = {
-        name: OfCorners(column.rows, column.ids[triangles.corners].reshape(-1))
+        name: OfCorners(column.rows, column.ids[corners].reshape(-1))
         for name, column in (("uv", mesh.uv), ("vertex_normals", mesh.normals))
-        if column is not None and triangles.corners is not None
+        if column is not None and corners is not None
     }
     options: dict[str, Any] = {}
     if columns:
@@ -170,9 +155,9 @@ def _mesh_of_part(mesh: FileMesh, part: Part, triangles: _PartTriangles) -> Any:
         options["vertex_colors"] = mesh.vertex_colors[used]
     made = trimesh.Trimesh(mesh.points[used], faces, process=False, **options)
     if mesh.face_colors is not None and part.painted and "vertex_colors" not in options:
-        made.metadata[FACE_COLORS] = mesh.face_colors[triangles.polygons]
-    if not np.array_equal(triangles.in_part, np.arange(len(faces))):
-        made.metadata[FACE_IDS] = triangles.in_part.astype(np.int32)
+        made.metadata[FACE_COLORS] = mesh.face_colors[polygons]
+    if not np.array_equal(in_part, np.arange(len(faces))):
+        made.metadata[FACE_IDS] = in_part.astype(np.int32)
     return made
 
 

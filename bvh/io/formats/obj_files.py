@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bvh.io.formats import text_lines
 from bvh.io.formats.file_meshes import FileMesh, OfCorners, Part
-from bvh.io.formats.text_lines import Lines
+from bvh.io.formats.text_lines import Ints, Lines, Mask
 from bvh.runtime.arguments import MAX_PRIMITIVES
 from bvh.runtime.caller_warnings import warn_caller
 
@@ -41,18 +41,14 @@ class _State:
         # Numbers of the lines of each keyword, and how many of these lines there were so far.
         self.rows: dict[bytes, list[NDArray[np.float64]]] = {word: [] for word in WIDTHS}
         self.counts = dict.fromkeys((*WIDTHS, b"f"), 0)
-        # Colours of vertices (n, 3); NaN for none.
-        self.colors: list[NDArray[np.float64]] = []
-        # Corners of faces: rows of vertices, textures, normals; -1 for none. And the number of
-        # corners of each face.
+        self.colors: list[NDArray[np.float64]] = []  # of vertices (n, 3); NaN for none
+        # Corners of faces: rows of vertices, textures, normals; -1 for none. And their numbers.
         self.corners: list[NDArray[np.int32]] = []
-        self.lengths: list[NDArray[np.int64]] = []
+        self.lengths: list[Ints] = []
         # Lines with names: the number of the next face, the keyword and the name.
         self.names: list[tuple[int, bytes, str]] = []
-        # Names of files of materials, keywords in OTHERS, and keywords that are not known.
-        self.libraries: list[str] = []
-        self.others: set[str] = set()
-        self.unknown: set[str] = set()
+        self.libraries: list[str] = []  # names of files of materials
+        self.others, self.unknown = set[str](), set[str]()  # keywords
 
 
 def read_obj(data: bytes, resolver: Any) -> FileMesh:
@@ -88,10 +84,7 @@ class _BadLine(ValueError):
 
 
 def _blanked(text: bytes, pattern: bytes) -> bytes:
-    """Replace matches of a pattern in lines of vertices or faces by as many bytes of white space.
-
-    The text keeps its length, as errors find the numbers of lines by places in it.
-    """
+    """Replace matches of a pattern in lines of vertices or faces by as much white space."""
     if re.search(pattern, text) is None:
         return text
     blanked = bytearray(text)
@@ -137,11 +130,10 @@ def _read_piece(lines: Lines, state: _State) -> None:
         state.counts[b"f"] = int(faces[-1])
 
 
-def _read_rows(lines: Lines, mask: NDArray[np.bool_], word: bytes, state: _State) -> None:
-    """Add the numbers of lines to `state`; `mask` is True for the lines of the keyword `word`.
+def _read_rows(lines: Lines, mask: Mask, word: bytes, state: _State) -> None:
+    """Add the numbers of the lines of `mask`, which begin with `word`: v, vn or vt.
 
-    The keyword is v, vn or vt. Lines of vertices with six numbers or more have a colour: the
-    fourth to sixth.
+    Lines of vertices with six numbers or more have a colour: the fourth to sixth.
     """
     # How many numbers each line has, and how many such lines were before this piece.
     counts, before = lines.counts[mask] - 1, state.counts[word]
@@ -166,13 +158,11 @@ def _read_rows(lines: Lines, mask: NDArray[np.bool_], word: bytes, state: _State
     state.counts[word] += len(counts)
 
 
-def _numbers(
-    word: bytes, before: int, text: bytes, kind: type[np.generic], count: int
-) -> NDArray[Any]:
-    """Return the `count` numbers of type `kind` in a text; raise a `_BadLine` for other words.
+def _numbers(word: bytes, before: int, text: bytes, kind: Any, count: int) -> NDArray[Any]:
+    """Return the `count` numbers in a text; raise a `_BadLine` for other words.
 
-    The lines began with `word`, which is blanked out; `before` is how many such lines of the file
-    come before the text. Slashes in lines of faces count as spaces.
+    `word` began its lines, and is blanked out; `before` counts such lines of the file before the
+    text.
     """
     if word == b"f":
         text = text.replace(b"/", b" ")
@@ -183,13 +173,11 @@ def _numbers(
     raise _BadLine(word, before + row, f"{text_lines.shown(line)} are not numbers")
 
 
-def _read_faces(
-    lines: Lines, mask: NDArray[np.bool_], state: _State, counts: dict[bytes, NDArray[Any]]
-) -> None:
-    """Add the faces of a piece to `state`; `mask` is True for their lines.
+def _read_faces(lines: Lines, mask: Mask, state: _State, counts: dict[bytes, Ints]) -> None:
+    """Add the faces in the lines of `mask` to `state`.
 
-    `counts` has by keyword (v, vt, vn) how many such lines come before each face: negative indices
-    count back from there.
+    `counts` has by keyword (v, vt, vn) how many such lines come before each face, for negative
+    indices.
     """
     lengths, before = lines.counts[mask] - 1, state.counts[b"f"]
     text = lines.text(mask, 1)
@@ -220,13 +208,10 @@ def _read_faces(
     state.lengths.append(lengths)
 
 
-def _slots(
-    text: bytes, total: int, line_of: NDArray[np.int64], before: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _slots(text: bytes, total: int, line_of: Ints, before: int) -> tuple[Ints, Mask]:
     """Return the numbers (total, 3) of corners such as 1/2/3 and 1//3, and which are given.
 
-    `text` are lines of faces without the f. `line_of` is the line of each of the `total` corners,
-    and `before` the number of earlier lines of faces, for errors.
+    `text` are lines of faces without the f; `line_of` is the line of each of the `total` corners.
     """
     data = np.frombuffer(b" " + text + b" ", np.uint8)
     is_slash, is_space = data == ord("/"), data <= 32
@@ -308,13 +293,13 @@ def _materials(libraries: list[str], resolver: Any) -> dict[str, Any]:
 
 def _parts_of(
     names: list[tuple[int, bytes, str]], materials: dict[str, Any], count: int
-) -> tuple[tuple[Part, ...], NDArray[np.int64], NDArray[np.uint8] | None]:
+) -> tuple[tuple[Part, ...], Ints, NDArray[np.uint8] | None]:
     """Return the parts of a file, the part of each of its `count` faces, and colours of faces.
 
-    A part is an object; where an object has several groups, or there is no object, it is a group.
-    Within it, the faces of each material with an image are a part of their own, and so are faces
-    without a material. All others are one part, with the colours (count, 4) of their materials. The
-    colours are None if no part has several materials. `names` are as in `_State`.
+    A part is an object; where an object has several groups, or there is none, it is a group. Within
+    it, faces of each material with an image, faces without a material, and all others are parts.
+    The last have the colours (count, 4) of their materials, which are None if no part has several
+    materials.
     """
     # Runs of faces: the first, the last plus 1, their object, group and material.
     runs: list[tuple[int, int, str | None, str | None, str | None]] = []

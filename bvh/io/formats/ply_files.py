@@ -7,7 +7,7 @@ import contextlib
 import importlib
 import io
 import struct
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ Ints = NDArray[np.int64]
 COORDINATES = ("texture_u", "texture_v"), ("u", "v"), ("s", "t")
 # Formats of `struct` by types of numpy, for lengths of lists.
 CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"}
+# Larger rows have no dtype.
+LONGEST_ROW = 1 << 31
 
 
 class _List(NamedTuple):
@@ -44,7 +46,8 @@ def read_ply(data: bytes, resolver: Any) -> FileMesh:
     # Number of rows, and columns; of elements of the same name, the first counts.
     elements: dict[str, tuple[int, Columns]] = {}
     for element in header.elements:
-        elements.setdefault(element.name, (element.rows, _columns(element, rows)))
+        is_empty = element.rows == 0 or not element.properties
+        elements.setdefault(element.name, (element.rows, {} if is_empty else rows.columns(element)))
     rows.check_end()
     count, vertex = elements.get("vertex", (0, {}))
     missing = [axis for axis in "xyz" if not isinstance(vertex.get(axis), np.ndarray)]
@@ -96,10 +99,7 @@ def _indices(column: _List, count: int, what: str, least: int = 0) -> NDArray[np
 
 
 def _unrolled(corners: NDArray[np.int32], offsets: Ints) -> NDArray[np.int32]:
-    """Return the corners of the triangles of strips, flat, three for each triangle, wound alike.
-
-    A strip begins at each of `offsets` in `corners`, and behind each corner that is -1.
-    """
+    """Return the corners of the triangles of strips, wound alike; -1 begins a strip, too."""
     third = np.arange(2, max(len(corners), 2))
     begins = np.zeros(len(corners) + 1, np.bool_)
     begins[offsets] = True
@@ -142,28 +142,24 @@ def _image(comments: list[str], resolver: Any) -> Any:
     return None
 
 
-def _columns(element: Element, rows: "_Bytes | _Words") -> Columns:
-    """Return the columns of an element by name; its rows are the next ones of the file."""
-    if element.rows == 0 or not element.properties:
-        return {}
-    # `places` is where the next property is in each row. `stride` is the size of rows in a binary
-    # file, or None if they differ.
-    places, stride = rows.begins(element)
+def _columns(element: Element, rows: "_Bytes | _Words", place: Ints) -> tuple[Columns, Ints]:
+    """Return the columns of an element by name, and where rows that begin at places end."""
     columns: Columns = {}
     for name, kind, length in element.properties:
         if length is None:
-            columns[name] = rows.values(places, kind, stride)
-            places = places + rows.size(kind)
+            columns[name] = rows.values(place, kind)
+            place = place + rows.size(kind)
             continue
-        lengths = rows.values(places, length, stride).astype(np.int64)
+        lengths = rows.values(place, length).astype(np.int64)
         if (lengths < 0).any():
             raise ValueError(f"{element.name} {(lengths < 0).argmax()} has a length below 0")
-        places = places + rows.size(length)
+        place, size = place + rows.size(length), rows.size(kind)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        columns[name] = _List(rows.lists(places, lengths, kind, stride), offsets)
-        places = places + rows.size(kind) * lengths
-    rows.advance(element, places)
-    return columns
+        rows.check_size(element, int(offsets[-1]))
+        begins = np.repeat(place - size * offsets[:-1], lengths)
+        columns[name] = _List(rows.values(begins + size * np.arange(offsets[-1]), kind), offsets)
+        place = place + size * lengths
+    return columns, place
 
 
 class _Bytes:
@@ -176,96 +172,79 @@ class _Bytes:
         """Return the bytes of a value of a type such as "f4"."""
         return int(kind[1])
 
-    def begins(self, element: Element) -> tuple[Ints, int | None]:
-        """Return where each row begins, and the size of all rows, or None if they differ."""
-        count, left = element.rows, len(self._data) - self._at
-        # For each list: the bytes from the length of the previous list, or from the start of the
-        # row, to this length, without values; the reader of this length; the bytes of a value.
-        lists, gap = list[tuple[int, Any, int]](), 0
-        for _, kind, length in element.properties:
-            if length is not None:
-                read = struct.Struct(self._order + CODES[length]).unpack_from
-                lists.append((gap, read, self.size(kind)))
-                gap = 0
-            gap += self.size(length or kind)
-        if count * (sum(before for before, _, _ in lists) + gap) > left:
-            self._refuse(element)
-        # Usually lists are as long in all rows as in the first, whose lengths are at `lengths_at`.
-        begins, lengths_at = self._scan_rows(element, lists, gap, 1)
+    def check_size(self, element: Element, count: int) -> None:
+        """Raise an error unless `count` values fit into the file, or the rows of an element do."""
+        if count > len(self._data):
+            size, rows, name = len(self._data), element.rows, element.name
+            raise ValueError(f"it is cut off: {size} bytes do not hold its {rows} rows of {name}")
+
+    def columns(self, element: Element) -> Columns:
+        """Return the columns of an element by name; its rows are the next ones of the file."""
+        least = sum(self.size(length or kind) for _, kind, length in element.properties)
+        self.check_size(element, self._at + element.rows * least)
+        # Usually lists are as long in all rows as in the first.
+        begins, lengths = self._scanned(element, 1)
         stride = int(begins[1]) - self._at
-        if count * stride <= left:
-            kinds = (one.length for one in element.properties if one.length is not None)
-            places = self._at + stride * np.arange(count)
-            lengths = [self.values(places - self._at + at, kind, stride)
-                       for kind, at in zip(kinds, lengths_at, strict=True)]  # fmt: skip
-            if all((column == column[0]).all() for column in lengths):
-                return places, stride
-        return self._scan_rows(element, lists, gap, count)[0][:-1], None
+        if self._at + element.rows * stride <= len(self._data) and stride < LONGEST_ROW:
+            columns = self._uniform_columns(element, lengths)
+            if columns is not None:
+                self._at += element.rows * stride
+                return columns
+        begins, _ = self._scanned(element, element.rows)
+        self._at = int(begins[-1])
+        return _columns(element, self, begins[:-1])[0]
 
-    def _scan_rows(
-        self, element: Element, lists: list[tuple[int, Any, int]], tail: int, count: int
-    ) -> tuple[Ints, list[int]]:
-        """Read the lengths in `count` rows, one row after another; return (begins, lengths_at).
+    def _uniform_columns(self, element: Element, lengths: dict[int, int]) -> Columns | None:
+        """Return the columns of an element if its lists have `lengths`, by property; else None."""
+        fields: list[Any] = []
+        for k, (_, kind, length) in enumerate(element.properties):
+            if length is not None:
+                fields.append((f"length {k}", self._order + length))
+            fields.append((f"{k}", self._order + kind, (lengths[k],) if length else ()))
+        rows = np.frombuffer(self._data, fields, element.rows, self._at)
+        if not all((rows[f"length {k}"] == size).all() for k, size in lengths.items()):
+            return None
+        columns: Columns = {}
+        for k, (name, _, length) in enumerate(element.properties):
+            values: Any = rows[f"{k}"]
+            if length is not None:
+                values = _List(values.reshape(-1), lengths[k] * np.arange(element.rows + 1))
+            columns[name] = values
+        return columns
 
-        `begins` has the place of each row, then the end of the last; `lengths_at`, the places of
-        the last row's lengths. `lists` is that of the caller, and `tail` its last `gap`.
+    def _scanned(self, element: Element, count: int) -> tuple[Ints, dict[int, int]]:
+        """Read the lengths of lists, row by row; return (begins, lengths).
+
+        `begins` has the place of each row, then the end of the last, which is within the file;
+        `lengths` those of the last row, by the numbers of their properties.
         """
-        begins, place, lengths_at = np.empty(count + 1, np.int64), self._at, list[int]()
+        # Of each list: the number of the property, the bytes before its length since the last list,
+        # the reader of the length, the bytes of a value.
+        lists, gap = list[tuple[int, int, struct.Struct, int]](), 0
+        for k, (_, kind, length) in enumerate(element.properties):
+            if length is not None:
+                lists.append((k, gap, struct.Struct(self._order + CODES[length]), self.size(kind)))
+            gap = 0 if length else gap + self.size(kind)
+        begins, place, lengths = np.empty(count + 1, np.int64), self._at, dict[int, int]()
         try:
             for row in range(count):
-                begins[row], lengths_at = place, []
-                for before, read, width in lists:
-                    place += before
-                    lengths_at.append(place)
-                    length = read(self._data, place)[0]
-                    if length < 0:
-                        raise ValueError(f"a list in it has a length below 0, {length}")
-                    place += width * length
-                place += tail
-            begins[count] = place
+                begins[row] = place
+                for k, before, reader, size in lists:
+                    lengths[k] = reader.unpack_from(self._data, place + before)[0]
+                    if lengths[k] < 0:
+                        raise ValueError(f"a list in it has a length below 0, {lengths[k]}")
+                    place += before + reader.size + size * lengths[k]
+                place += gap
         except (struct.error, OverflowError):
-            # A length is beyond the end of the file.
-            self._refuse(element)
-        if place > len(self._data):
-            self._refuse(element)
-        return begins, lengths_at
+            place = len(self._data) + 1  # a length is beyond the end of the file
+        self.check_size(element, place)
+        begins[count] = place
+        return begins, lengths
 
-    def _refuse(self, element: Element) -> NoReturn:
-        """Raise the error for a file that ends before the rows of an element do."""
-        size, count, name = len(self._data), element.rows, element.name
-        raise ValueError(f"it is cut off: {size} bytes do not hold its {count} rows of {name}")
-
-    def values(self, place: Ints, kind: str, stride: int | None) -> NDArray[Any]:
-        """Return the value of type `kind` at each place; places are `stride` apart if not None."""
-        width, form = self.size(kind), self._order + kind
-        if stride is not None:
-            return np.ndarray(len(place), form, self._data, int(place[0]), (stride,))
-        content = np.frombuffer(self._data, np.uint8)
-        return np.asarray(content[place[:, None] + np.arange(width)].view(form)[:, 0])
-
-    def lists(self, place: Ints, lengths: Ints, kind: str, stride: int | None) -> NDArray[Any]:
-        """Return the lists that begin at places, one after another; `stride` as in `values`."""
-        width, form = self.size(kind), self._order + kind
-        if stride is not None:
-            # Rows of one size have lists of one length.
-            shape, strides = (len(place), int(lengths[0])), (stride, width)
-            return np.ndarray(shape, form, self._data, int(place[0]), strides).reshape(-1)
-        begin, end = int(place[0]), int(place[-1] + width * lengths[-1])
-        # 1 where a list begins, -1 behind its end: never both, as the next list begins behind its
-        # length. The sums are 1 for the bytes of lists.
-        steps = np.zeros(end - begin + 1, np.int8)
-        filled = lengths > 0
-        steps[place[filled] - begin] = 1
-        steps[(place + width * lengths)[filled] - begin] = -1
-        inside = np.cumsum(steps[:-1], dtype=np.int8).view(np.bool_)
-        content = np.frombuffer(self._data, np.uint8, end - begin, begin)
-        return np.asarray(content[inside].view(form))
-
-    def advance(self, element: Element, ends: Ints) -> None:
-        """Go past an element whose rows end at `ends`; raise if that is behind the file."""
-        self._at = int(ends[-1])
-        if self._at > len(self._data):
-            self._refuse(element)
+    def values(self, place: Ints, kind: str) -> NDArray[Any]:
+        """Return the value of type `kind` at each place."""
+        count = len(self._data) - self.size(kind) + 1
+        return np.ndarray(count, self._order + kind, self._data, 0, (1,))[place]
 
     def check_end(self) -> None:
         """Raise if the file has more bytes behind the last element."""
@@ -287,16 +266,34 @@ class _Words:
         """Return the places that a value takes: one word, whatever its type `kind` is."""
         return 1
 
-    def begins(self, element: Element) -> tuple[Ints, int | None]:
-        """Return where each row begins, and None: lines have no stride."""
+    def check_size(self, element: Element, count: int) -> None:
+        """Raise an error unless the file has `count` numbers."""
+        if count > len(self._numbers):
+            raise ValueError(f"it is cut off: its lists have {count} numbers")
+
+    def columns(self, element: Element) -> Columns:
+        """Return the columns of an element by name; its rows are the next lines.
+
+        A number of words that follows the rows in all lines is ignored, with a warning.
+        """
         count, left = element.rows, len(self._begins) - 1 - self._at
         if count > left:
             raise ValueError(f"it is cut off: it has {left} of its {count} lines of {element.name}")
-        return self._begins[self._at : self._at + count], None
+        begins = self._begins[self._at : self._at + count + 1]
+        self._at += count
+        columns, ends = _columns(element, self, begins[:-1])
+        more = begins[1:] - ends
+        if more[0] < 0 or (more != more[0]).any():
+            row = int(((more < 0) | (more != more[0])).argmax())
+            raise ValueError(f"{element.name} {row} and its line do not end together")
+        if more[0] > 0:
+            words = f"{more[0]} words at the end of all lines of {element.name}"
+            warn_caller(f"{words} of a PLY file are ignored: its header does not name them")
+        return columns
 
-    def values(self, place: Ints, kind: str, stride: int | None) -> NDArray[Any]:
-        """Return the values at places, raising if they are not of `kind`; `stride` is unused."""
-        # Places behind the end, which `advance` will refuse, get the last number.
+    def values(self, place: Ints, kind: str) -> NDArray[Any]:
+        """Return the values at places; raise if they are not of type `kind`."""
+        # Places behind the end, which `columns` will refuse, get the last number.
         numbers = self._numbers[np.minimum(place, len(self._numbers) - 1)]
         with np.errstate(all="ignore"):
             converted = numbers.astype(kind)
@@ -304,28 +301,6 @@ class _Words:
                 wrong = numbers[(converted != numbers).argmax()]
                 raise ValueError(f"{wrong} is no number of the type that its header says")
         return converted
-
-    def lists(self, place: Ints, lengths: Ints, kind: str, stride: int | None) -> NDArray[Any]:
-        """Return the lists that begin at places, one after another; `stride` is unused."""
-        total = int(lengths.sum())
-        if total > len(self._numbers):
-            raise ValueError(f"it is cut off: its lists have {total} numbers")
-        places = np.repeat(place - np.cumsum(lengths) + lengths, lengths) + np.arange(total)
-        return self.values(places, kind, None)
-
-    def advance(self, element: Element, ends: Ints) -> None:
-        """Go past an element whose rows end at `ends`; raise if their lines end elsewhere.
-
-        A number of words that follows the rows in all lines is ignored, with a warning.
-        """
-        more = self._begins[self._at + 1 : self._at + 1 + len(ends)] - ends
-        self._at += len(ends)
-        if more[0] < 0 or (more != more[0]).any():
-            row = int(((more < 0) | (more != more[0])).argmax())
-            raise ValueError(f"{element.name} {row} and its line do not end together")
-        if more[0] > 0:
-            words = f"{more[0]} words at the end of all lines of {element.name}"
-            warn_caller(f"{words} of a PLY file are ignored: its header does not name them")
 
     def check_end(self) -> None:
         """Raise if the file has more lines behind the last element."""

@@ -6,7 +6,6 @@ from typing import NamedTuple
 from bvh.io.formats.text_lines import decoded
 from bvh.runtime.caller_warnings import warn_caller
 
-# Names of the corners of faces.
 CORNERS = ("vertex_indices", "vertex_index")
 # Types of numpy by those of headers, and byte orders by formats.
 TYPES = {
@@ -16,7 +15,6 @@ TYPES = {
     "uint64": "u8", "float16": "f2",
 }  # fmt: skip
 ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": ""}
-# Words that begin lines of a header.
 KEYWORDS = "comment", "obj_info", "format", "element", "property"
 # A header is a few lines; what is longer is no header.
 LONGEST = 1 << 16

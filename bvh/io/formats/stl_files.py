@@ -58,10 +58,7 @@ def is_text(data: bytes) -> bool:
 
 
 def _mesh(points: Any, *parts: Any) -> FileMesh:
-    """Return the mesh whose triangle i has the points 3 i to 3 i + 2.
-
-    `parts` may be `FileMesh.parts` and `FileMesh.part_ids`.
-    """
+    """Return the mesh whose triangle i has the points 3 i to 3 i + 2, with these parts."""
     corners = np.arange(len(points), dtype=np.int32)
     return FileMesh(points, corners, np.arange(0, len(points) + 1, 3), *parts)
 

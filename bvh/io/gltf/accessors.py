@@ -71,10 +71,7 @@ class Accessors:
     """The accessors of a file as arrays; raises if the file has fewer bytes than they need."""
 
     def __init__(self, content: Json, chunk: bytes | None, files: GltfFiles) -> None:
-        """Take the JSON `content` of a file; buffers are read when they are first needed.
-
-        `chunk` is the binary chunk of a GLB file, or None; `files` reads the files that it names.
-        """
+        """Take the JSON of a file, and the binary chunk of a GLB file or None."""
         self.content, self._chunk, self.files = content, chunk, files
         self._buffers: dict[int, bytes | memoryview] = {}
 
@@ -84,10 +81,10 @@ class Accessors:
             buffer = item(self.content, "buffers", number)
             uri, size = buffer.get("uri"), natural(buffer, "byteLength")
             given = buffer.get("extensions", {})
-            for name in MESHOPT:
-                if uri is None and given.get(name, {}).get("fallback"):
-                    raise ValueError(f"buffer {number} is compressed by {name}: {DECOMPRESS}")
             if uri is None:
+                for name in MESHOPT:
+                    if given.get(name, {}).get("fallback"):
+                        raise ValueError(f"buffer {number} is compressed by {name}: {DECOMPRESS}")
                 if number > 0 or self._chunk is None:
                     raise ValueError(f"buffer {number} has neither a uri nor a binary chunk")
                 data: bytes | memoryview = self._chunk
@@ -117,32 +114,29 @@ class Accessors:
     def _rows(
         self, owner: Json, kind: int, lanes: int, count: int, what: str, packed: bool = False
     ) -> Numbers:
-        """Return the elements (count, lanes) in the bufferView that `owner` names.
+        """Return the elements (count, lanes) in the bufferView that `owner` names, a JSON object.
 
-        `owner` is the JSON of an accessor, or of the indices or values of a sparse one. `kind` is
-        the component type, and `lanes` the number of components. `what` names the elements in
-        errors. If `packed`, elements must follow each other without gaps.
+        `kind` is the component type, and `what` names the elements in errors. If `packed`, elements
+        must follow each other without gaps.
         """
         data, stride = self.view(owner["bufferView"])
         begin, dtype = natural(owner, "byteOffset", 0), np.dtype(TYPES[kind])
         size = lanes * dtype.itemsize
-        # By default, elements are packed.
         stride = size if stride is None else stride
         if stride < size or (packed and stride > size):
             raise ValueError(f"{what} has elements of {size} bytes, {stride} bytes apart")
         end = begin + (count - 1) * stride + size
-        if count and end > len(data):
-            where = f"bufferView {owner['bufferView']}, which has {len(data)} bytes"
-            raise ValueError(f"{what} ends at byte {end} of {where}")
         if count == 0:
             return np.empty((0, lanes), dtype)
+        if end > len(data):
+            where = f"bufferView {owner['bufferView']}, which has {len(data)} bytes"
+            raise ValueError(f"{what} ends at byte {end} of {where}")
         return np.ndarray((count, lanes), dtype, data, begin, (stride, dtype.itemsize))
 
     def raw(self, number: object, types: tuple[str, ...], may_be_empty: bool = True) -> Numbers:
-        """Return the components of an accessor as they are stored, (count, lanes).
+        """Return the components of an accessor of one of `types` as stored, (count, lanes).
 
-        The type of the accessor, such as "VEC3", must be one of `types`. Without data it is zeros
-        or, if not `may_be_empty`, an error.
+        Without data they are zeros or, if not `may_be_empty`, an error.
         """
         accessor = item(self.content, "accessors", number)
         name, kind = f"accessor {number}", accessor["componentType"]
@@ -164,16 +158,13 @@ class Accessors:
             few, where = natural(sparse, "count"), sparse["indices"]
             if where["componentType"] not in UNSIGNED:
                 raise ValueError(f"{name} has sparse indices that are not unsigned integers")
-            what = f"{name}, its sparse"
-            rows = self._rows(
-                where, where["componentType"], 1, few, f"{what} indices", packed=True
-            )[:, 0]
+            what, of_rows = f"{name}, its sparse", where["componentType"]
+            rows = self._rows(where, of_rows, 1, few, f"{what} indices", packed=True)[:, 0]
             if few and rows.max() >= count:
                 raise ValueError(f"{name} has a sparse index {rows.max()} for {count} elements")
+            more = self._rows(sparse["values"], kind, lanes, few, f"{what} values", packed=True)
             values = values.copy()
-            values[rows] = self._rows(
-                sparse["values"], kind, lanes, few, f"{what} values", packed=True
-            )
+            values[rows] = more
         return values
 
     def indices(self, number: object, vertices: int) -> NDArray[np.uint32]:
@@ -181,17 +172,13 @@ class Accessors:
         values = self.raw(number, ("SCALAR",), may_be_empty=False)[:, 0]
         kind = self.content["accessors"][number]["componentType"]
         if kind not in UNSIGNED:
-            raise ValueError(
-                f"accessor {number} has indices that are not unsigned integers: {kind}"
-            )
+            raise ValueError(f"accessor {number} has indices that are not unsigned: {kind}")
         if len(values) and values.max() >= vertices:
             most = f"index {values.max()} for {vertices} vertices"
             raise ValueError(f"accessor {number} has an {most}")
         return values.astype(np.uint32)
 
-    def floats(
-        self, number: object, types: tuple[str, ...], may_be_empty: bool = True
-    ) -> NDArray[np.float32]:
+    def floats(self, number: object, types: tuple[str, ...], may_be_empty: bool = True) -> Numbers:
         """Return `raw` elements (count, lanes) as floats, with normalized integers divided."""
         values = self.raw(number, types, may_be_empty)
         accessor = self.content["accessors"][number]
@@ -199,9 +186,7 @@ class Accessors:
             return np.asarray(values, np.float32)
         kind = accessor["componentType"]
         if kind not in LARGEST:
-            raise ValueError(
-                f"accessor {number} must not be of component type {kind}, but for indices"
-            )
+            raise ValueError(f"accessor {number} has component type {kind}, which is for indices")
         normalized = accessor.get("normalized", False)
         if not isinstance(normalized, bool):
             raise ValueError(f"accessor {number} must be normalized or not, got {normalized!r:.99}")
@@ -215,9 +200,8 @@ class Accessors:
         points = self.floats(number, ("VEC3",), may_be_empty)
         accessor = self.content["accessors"][number]
         given = accessor.get("min"), accessor.get("max")
-        if len(points) == 0 or not all(
-            are_numbers(corner) and len(corner) == 3 for corner in given
-        ):
+        bounded = all(are_numbers(corner) and len(corner) == 3 for corner in given)
+        if len(points) == 0 or not bounded:
             return points
         # The bounds of normalized integers are integers, but some writers normalize them, too.
         readings = [points, self.raw(number, ("VEC3",))] if accessor.get("normalized") else [points]
@@ -238,6 +222,5 @@ class Accessors:
 
 def are_numbers(value: object) -> bool:
     """Return whether a value is a list of finite numbers."""
-    return isinstance(value, list) and all(
-        type(x) in (int, float) and math.isfinite(x) for x in value
-    )
+    items: list[Any] = value if isinstance(value, list) else [None]
+    return all(type(x) in (int, float) and math.isfinite(x) for x in items)

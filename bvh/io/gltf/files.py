@@ -52,9 +52,8 @@ def rewritten(
 ) -> tuple[bytes, GltfFiles]:
     """Return the content of a .gltf file for trimesh, and a resolver of the files that it names.
 
-    `data` is the original .gltf file or, if `binary`, .glb file, and `resolver` reads files of its
-    folder; `allowance` limits the bytes of its arrays. Nodes get unique names: an unnamed node gets
-    the name of its mesh.
+    `data` is the original or, if `binary`, a .glb file; `resolver` reads files of its folder. Nodes
+    get unique names: an unnamed node gets the name of its mesh.
     """
     text, chunk = _chunks(data) if binary else (data, None)
     # UTF-8, but some exporters begin it with a mark, or write UTF-16.
@@ -74,17 +73,17 @@ def rewritten(
 
 def _chunks(data: bytes) -> tuple[bytes, bytes | None]:
     """Return the JSON of a GLB file, and its binary chunk, None if it has none."""
-    # Where the JSON begins.
+    # The header of the file, and that of the chunk of JSON.
     start = _HEADER.size + _CHUNK.size
     if len(data) < start:
         raise ValueError(f"it is cut off: it has {len(data)} bytes")
-    magic, version, _ = _HEADER.unpack_from(data)
-    length, kind = _CHUNK.unpack_from(data, _HEADER.size)
+    (magic, version, _), (length, kind) = _HEADER.unpack_from(data), _CHUNK.unpack(data[12:start])
     if magic != _MAGIC or version != 2 or kind != _JSON:
         raise ValueError("it does not begin as GLB 2 does")
-    if start + length > len(data):
-        raise ValueError(f"it is cut off: it has {len(data)} of {start + length} bytes")
-    text, begin = data[start : start + length], start + length
+    begin = start + length
+    if begin > len(data):
+        raise ValueError(f"it is cut off: it has {len(data)} of {begin} bytes")
+    text = data[start:begin]
     # Chunks of other kinds are for extensions.
     while begin + _CHUNK.size <= len(data):
         length, kind = _CHUNK.unpack_from(data, begin)
@@ -140,10 +139,7 @@ def _for_trimesh(accessors: Accessors, allowance: Allowance) -> Json:
 
 
 def _check_arrays(content: Json, allowance: Allowance) -> None:
-    """Take the bytes of buffer views, accessors and meshes from the allowance, before any is read.
-
-    In a small file, many of them may share the same bytes.
-    """
+    """Take the bytes of all arrays from the allowance first: many may share the same bytes."""
     for view in content.get("bufferViews", []):
         natural(view, "byteOffset", 0)
         natural(view, "byteStride", 1, least=1)
@@ -166,10 +162,7 @@ def _check_arrays(content: Json, allowance: Allowance) -> None:
 
 
 def _check_tree(nodes: list[Json], roots: list[int]) -> None:
-    """Raise unless nodes are trees below `roots`, and not too deep.
-
-    trimesh walks from each node up to the root, so the sum of all depths is limited.
-    """
+    """Raise unless nodes are trees below `roots`, and not too deep for walks up by trimesh."""
     seen, steps = set[int](), 0
     open_nodes = [(root, 1) for root in roots]
     while open_nodes:
@@ -186,7 +179,6 @@ def _check_tree(nodes: list[Json], roots: list[int]) -> None:
 
 def _give_names(nodes: list[Json], meshes: list[Json]) -> None:
     """Give nodes unique names; a node without a name gets the name of its mesh, if any."""
-    # What names each node: the node or its mesh.
     owners = (meshes[n["mesh"]] if "mesh" in n and not n.get("name") else n for n in nodes)
     given = [owner.get("name") or None for owner in owners]
     names = numbered(given, {name for name in given if name})
@@ -197,10 +189,7 @@ def _give_names(nodes: list[Json], meshes: list[Json]) -> None:
 
 
 def numbered(names: list[str | None], given: set[str]) -> list[str | None]:
-    """Return unique names: "a", "a_1", "a_2" for three times "a"; None stays.
-
-    New names such as "a_1" are none of the names `given`.
-    """
+    """Return unique names: "a", "a_1", "a_2" for three "a", new ones not in `given`; None stays."""
     used: set[str | None] = set()
     numbers: dict[str, itertools.count[int]] = {}
     unique: list[str | None] = []

@@ -35,10 +35,7 @@ TRIANGLES, STRIP, FAN = 4, 5, 6
 
 
 def faces_of(corners: NDArray[np.uint32], mode: int) -> NDArray[np.uint32]:
-    """Return the triangles (m, 3) that `corners`, vertex indices, make in a mode of glTF.
-
-    The mode is 4 for triangles, 5 for a strip, 6 for a fan (glTF 2.0, section 3.7.2.1).
-    """
+    """Return the triangles (m, 3) of vertex indices in a mode of glTF (2.0, section 3.7.2.1)."""
     if mode == TRIANGLES:
         return corners.reshape(-1, 3)
     faces = np.stack([corners[:-2], corners[1:-1], corners[2:]], axis=1)
@@ -52,11 +49,10 @@ def faces_of(corners: NDArray[np.uint32], mode: int) -> NDArray[np.uint32]:
 
 
 class Meshes:
-    """The meshes and nodes of a file, rewritten for trimesh.
+    """The meshes and nodes of a file, rewritten for trimesh as JSON.
 
-    `meshes`, `accessors` and the nodes that `nodes` returns are JSON. Accessor k and buffer k are
-    the same new array, of `sizes[k]` bytes; buffers of images follow. `allowance` limits what is
-    made.
+    Accessor k and buffer k are the same new array, of `sizes[k]` bytes; buffers of images follow.
+    `allowance` limits what is made.
     """
 
     def __init__(self, accessors: Accessors, allowance: Allowance) -> None:
@@ -66,10 +62,8 @@ class Meshes:
         self.meshes: list[Json] = []
         # Numbers of new accessors and meshes, by keys of what they were made of.
         self._added: dict[Any, int] = {}
-        # Ignored elements, and where they are.
-        self._ignored: dict[str, list[str]] = {}
-        # Nodes that hold no triangles.
-        self._empty: list[str] = []
+        self._ignored: dict[str, list[str]] = {}  # elements, and where they are
+        self._empty: list[str] = []  # nodes that hold no triangles
 
     def add_buffer(self, data: bytes | memoryview) -> int:
         """Add bytes as a buffer; return its number."""
@@ -92,24 +86,19 @@ class Meshes:
         return len(self.accessors) - 1
 
     def _values(self, name: str, number: object, is_target: bool) -> NDArray[Any]:
-        """Return the values (n, k) of accessor `number`, for the attribute `name`.
-
-        If `is_target`, they are a morph target of the attribute: positions without data are zeros.
-        """
+        """Return the values (n, k) of an accessor for an attribute, or for a target of it."""
         if name == "POSITION":
             return self._accessors.positions(number, is_target)
         return self._accessors.floats(number, ATTRIBUTES[name])
 
     def _attribute(self, part: Json, name: str, weights: tuple[float, ...], vertices: int) -> int:
-        """Add an attribute of a primitive, such as "POSITION"; return the number of its accessor.
+        """Add an attribute of a primitive, moved by its targets; return the accessor's number.
 
-        `part` is the JSON of the primitive. The attribute is moved by its morph targets, one for
-        each of `weights`. It must have `vertices` elements; -1 allows any number.
+        It must have `vertices` elements; -1 allows any number.
         """
         number = part["attributes"][name]
         targets = zip(weights, part.get("targets", []), strict=False)
         moved = [(w, target[name]) for w, target in targets if w and name in target]
-        # `_added` has the numbers of new accessors, by what these were made of.
         key = (name, number, *moved)
         if key not in self._added:
             values = self._values(name, number, is_target=False)
@@ -130,10 +119,9 @@ class Meshes:
         return added
 
     def _primitive(self, part: Json, weights: tuple[float, ...], where: str) -> Json | None:
-        """Return a primitive as JSON with plain triangles; None if it has none.
+        """Return a primitive as JSON with plain triangles, moved by `weights`; None if it has none.
 
-        `part` is its JSON in the file, `weights` are those of morph targets, and `where` names the
-        mesh in errors.
+        `part` is its JSON in the file, and `where` names the mesh in errors.
         """
         mode = natural(part, "mode", TRIANGLES)
         if mode > FAN:
@@ -157,23 +145,19 @@ class Meshes:
             if mode != TRIANGLES:
                 # Nearly a triangle for each corner: three integers of 64 bits in trimesh.
                 self._allowance.take(24 * len(corners), "its strips and fans")
-            self._added[key] = self._add(
-                faces_of(corners, mode) if len(corners) > 2 else corners[:0]
-            )
-        faces = self._added[key]
-        if self.accessors[faces]["count"] == 0:
+            faces = faces_of(corners, mode) if len(corners) > 2 else corners[:0]
+            self._added[key] = self._add(faces)
+        indices = self._added[key]
+        if self.accessors[indices]["count"] == 0:
             return None
-        primitive = {"attributes": given, "indices": faces}
+        primitive = {"attributes": given, "indices": indices}
         if "material" in part:
             item(self._content, "materials", part["material"])
             primitive["material"] = part["material"]
         return primitive
 
     def _mesh(self, number: object, given: Any) -> int | None:
-        """Add mesh `number` of the file; return its new number, or None if it has no triangles.
-
-        `given` are a node's weights of morph targets, None for the weights that the mesh has.
-        """
+        """Add a mesh, moved by `given` weights or its own; return its number, None if empty."""
         mesh = item(self._content, "meshes", number)
         where = f"mesh {mesh.get('name', number)!r:.99}"
         chosen = mesh.get("weights", []) if given is None else given
@@ -231,10 +215,7 @@ class Meshes:
         return plain_nodes + more
 
     def _instances(self, given: Json, where: str) -> list[Json]:
-        """Return the transform of each instance of a node as JSON: translation, rotation, scale.
-
-        `given` has the accessors of these attributes, and `where` names the node in errors.
-        """
+        """Return translation, rotation and scale of each instance of a node as JSON."""
         columns: dict[str, list[Any]] = {}
         for name in TRANSFORM:
             if name.upper() in given:

@@ -25,14 +25,15 @@ _compiling: dict[str, "BaseProcess"] = {}
 def compile_meanwhile(name: str, work: Callable[[], None]) -> None:
     """Call work(), which compiles the function `name`, in another process; do not wait.
 
-    Do nothing where that does not help: if kernels are linked or are not stored, if the function
-    has been compiled before, by any version, or if there is a single CPU; nor where a fork is not
-    safe: outside Linux, and if this process has other threads. The other process stores the kernel
-    in the folder that both use, and ends when this one exits.
+    Do nothing if kernels are linked or not stored, if the function has been compiled before, by any
+    version, or if there is a single CPU; nor where a fork is not safe: outside Linux, and if this
+    process has other threads. The other process ends when this one exits.
     """
     setting = os.environ.get("BVH_CACHE_DIR", "")
     stored = setting.lower() != "off" and not (PACKAGE / "linked").exists()
-    helps = stored and allowed_cpus() > 1 and not _is_compiled(name, setting)
+    # Without a look at the fingerprint of this version, which takes half a second.
+    files = (path for root in cache_roots(setting) for path in root.glob(f"*/{name}.*"))
+    helps = stored and allowed_cpus() > 1 and not any(files)
     if helps and sys.platform == "linux" and active_count() == 1:
         from multiprocessing import get_context
 
@@ -42,23 +43,12 @@ def compile_meanwhile(name: str, work: Callable[[], None]) -> None:
 
 
 def wait_for(name: str) -> bool:
-    """Wait for a process that compiles the function `name`; return whether there was one.
-
-    False is also returned if the process has failed.
-    """
+    """Wait for a process that compiles the function `name`; return whether one succeeded."""
     process = _compiling.pop(name, None)
     if process is None:
         return False
     process.join()
     return process.exitcode == 0
-
-
-def _is_compiled(name: str, setting: str) -> bool:
-    """Return whether a folder of kernels has a file of the function `name`.
-
-    Folders are not compared with the fingerprint of this version, which takes half a second.
-    """
-    return any(path for root in cache_roots(setting) for path in root.glob(f"*/{name}.*"))
 
 
 def _call_silently(work: Callable[[], None]) -> None:

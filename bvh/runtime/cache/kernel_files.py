@@ -28,7 +28,7 @@ class KernelFiles:
     """One file for each compiled signature of a function: a digest, then pickled machine code."""
 
     def __init__(self, folder: KernelFolder | None, base: str) -> None:
-        """Use a folder, None for none; `base`, the function's name, begins the names of files."""
+        """Use a folder, if any; `base`, the function's name, begins the names of files."""
         self._folder, self._base = folder, base
 
     def _name(self, key: object) -> str:
@@ -49,12 +49,10 @@ class KernelFiles:
 class HelperFiles:
     """Records of lowered helpers (see `compiler.stored_helpers`), by key, in files of many each.
 
-    Several processes compile kernels into one folder at the same time, so files that others have
-    written meanwhile are read, too.
+    Files that other processes have written meanwhile are read, too.
     """
 
     def __init__(self) -> None:
-        """Begin without records, and without a folder of files: see `use_folder`."""
         self._records: dict[str, Any] = {}  # of files that were read, by the helper's key
         self._new: dict[str, Any] = {}  # to be stored
         self._names: set[str] = set()  # of files that were read

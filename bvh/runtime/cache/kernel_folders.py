@@ -97,10 +97,7 @@ class KernelFolder:
         self._descriptor = self._identity = None
 
     def _at(self, name: str) -> tuple[Path | str, int | None]:
-        """Return the path of a file, and the descriptor that it is relative to; raises OSError.
-
-        The descriptor is None, and the path absolute, on systems without descriptors of folders.
-        """
+        """Return the path of a file, and the descriptor that it is relative to, if any."""
         folder = self._opened()
         return (self.path / name if folder is None else name), folder
 
@@ -149,7 +146,7 @@ class KernelFolder:
         try:
             self.make()
             folder = self._opened()
-            # A new time of modification protects it from `prune_cache`.
+            # The time of modification protects it from `prune_cache`.
             with contextlib.suppress(OSError):
                 os.utime(self.path if folder is None else folder)
             # A filled folder on a read-only disk still serves; an empty one is useless.
@@ -161,10 +158,7 @@ class KernelFolder:
 
 
 def cache_roots(setting: str) -> list[Path]:
-    """Return the folders where kernels may be stored, the first choice first.
-
-    `setting` is the value of BVH_CACHE_DIR, or empty.
-    """
+    """Return folders where kernels may be stored, the best first, for a value of BVH_CACHE_DIR."""
     paths = [absolute(setting)] if setting else []
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
@@ -185,7 +179,7 @@ def version_folder(root: Path, name: str) -> KernelFolder:
 
 
 def temporary_root() -> Path:
-    """Return the user's own folder in the system's temporary folder, whether it exists or not."""
+    """Return the user's own folder in the system's temporary folder, which may not exist."""
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     # `tempfile` would resolve a relative setting by the current working directory.
     paths = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]

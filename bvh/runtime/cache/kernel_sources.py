@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,9 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def kernel_sources(package: Path, names: Sequence[str] = ()) -> dict[str, bytes]:
-    """Return the contents, by name, of the files that machine code is made of.
+    """Return the contents, by name, of `names`, or of all files that machine code is made of.
 
-    These are `names`, or if there are none, all such files of the folder `package`. The result is
-    empty if the package has no sources, as in frozen programs, or if a file has been edited since
+    Nothing if the package has no sources, as in frozen programs, or if a file has been edited since
     the import, because this process compiles the old one.
     """
     sources: dict[str, bytes] = {}
@@ -66,14 +65,8 @@ def _python_files(package: Path) -> Iterator[tuple[str, str]]:
                 pending.append(name + "/")
 
 
-def _hashed(
-    meaning: Callable[[bytes], bytes], sources: Mapping[str, bytes],
-    surroundings: Sequence[str] = (),
-) -> str:  # fmt: skip
-    """Return a hash of the names of files, of meaning(content) of each, and of `surroundings`.
-
-    `surroundings` are texts about all else that machine code depends on.
-    """
+def _hashed(meaning: Any, sources: Mapping[str, bytes], surroundings: Sequence[str] = ()) -> str:
+    """Return a hash of the names of files, of meaning(content) of each, and of other texts."""
     digest = hashlib.sha256()
     for name, content in sources.items():
         digest.update(name.encode() + b"\0" + meaning(content) + b"\0")
@@ -84,30 +77,27 @@ def _hashed(
 
 def _syntax(source: bytes) -> bytes:
     """Return a text of a file's syntax tree without docstrings, or the file if it has an error."""
+    # Not by `ast.dump`, which takes twice as long.
     try:
         nodes: list[Any] = [ast.parse(source)]
     except (SyntaxError, ValueError):
         return source
     parts: list[str] = []
-    # Nodes are appended while the loop runs, level by level. The text tells which fields are nodes,
-    # and how many values a list has, so that no two trees have the same text.
+    # Nodes are appended while the loop runs. The text has the number of values of each field, and
+    # which are nodes, so that no two trees have the same text.
     for node in nodes:
         kind = type(node)
         if kind in DOCUMENTED and ast.get_docstring(node, clean=False) is not None:
             del node.body[0]
         parts.append(kind.__name__)
         for field in kind._fields:
-            values = getattr(node, field, None)
-            if isinstance(values, list):
-                parts.append(f"{len(values)} values")
-            else:
-                values = (values,)
+            given = getattr(node, field, None)
+            values = given if isinstance(given, list) else (given,)
+            parts.append(str(len(values)))
             for value in values:
-                if isinstance(value, ast.AST):
-                    parts.append("node")
-                    nodes.append(value)
-                else:
-                    parts.append(repr(value))
+                is_node = isinstance(value, ast.AST)
+                parts.append("node" if is_node else repr(value))
+                nodes += [value] if is_node else ()
     return "\n".join(parts).encode()
 
 

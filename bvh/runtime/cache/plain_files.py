@@ -60,9 +60,8 @@ def lock_file(file: int) -> bool:
 def open_plain(path: str | Path, flags: int, folder: int | None = None) -> int:
     """Open a file that is not a link; return its descriptor. Only the user can access a new file.
 
-    `path` is relative to the folder with the descriptor `folder`, if given; `flags` are those of
-    `os.open`. Raises OSError for a link; with O_CREAT also for a file that is not a regular one, or
-    has more than one name.
+    `path` is relative to the folder with the descriptor `folder`, if given. Raises OSError for a
+    link; with O_CREAT also for a file that is not a regular one, or has more than one name.
     """
     if not NO_LINK and os.path.islink(path):
         raise OSError(errno.ELOOP, "is a link", os.fspath(path))

@@ -1,12 +1,6 @@
 """How kernels are called: as C functions of words in memory, compiled here or linked ahead of time.
 
-A call of an entry, `Entry.__call__`, tries the built-in functions made so far, one for each structure
-of arguments (`invocation.py`). The first that recognises its structure writes the arguments as words
-(`words.py`) and calls the kernel by its address. For a new structure, the address comes from the
-library of the package (`linked.py`), or else from Numba, compiled or loaded (`compiler/`).
-Single rays and points are too fast for that: `traversal.rays.one_ray` has built-in functions that read
-the ray themselves (`python_calls.py`). Lists of hits and closest points have all words prepared: a call
-writes only the numbers of its ray or point (`prepared_calls.py`).
+CONTRIBUTING.md, "How kernels are called", describes the way of a call through these files.
 
 Each file imports only from those above it.
 

@@ -16,21 +16,19 @@ from bvh.runtime.jit import Dispatcher
 class Entry:
     """A function that Python calls, and that is compiled.
 
-    There is a specialisation for each structure of arguments (see `words.structure_of`), linked
-    ahead of time or compiled here. A call tries their built-in functions (see `invocation`) in
-    turn: each returns NotImplemented if the arguments do not fit. Arguments that words cannot
-    hold, such as arrays that are not in C order, and kernels whose results words cannot hold, are
-    left to Numba's own dispatcher. In other kernels, an entry is a helper like those of `jit`.
+    There is a specialisation for each structure of arguments (see `words.structure_of`). A call
+    tries their built-in functions (see `invocation`) in turn: each returns NotImplemented if the
+    arguments do not fit. What words cannot hold, such as arrays that are not in C order, is left to
+    Numba's own dispatcher. In other kernels, an entry is a helper like those of `jit`.
     """
 
     __name__: str
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        """Take the function, which is compiled when it is called."""
         functools.update_wrapper(self, function)
         self.py_func = function
         self._calls: list[Call] = []
-        self.specialisations: list[Specialisation] = []
+        self._kernels: dict[str, Specialisation] = {}
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the kernel; the first call for a structure of arguments loads or compiles it."""
@@ -39,13 +37,18 @@ class Entry:
             if result is not NotImplemented:
                 return result
         kernel = self.specialised(arguments)
-        new_call = None if kernel is None else called_from_python(kernel, arguments)
-        if new_call is not None:
+        new_call = kernel and called_from_python(kernel, arguments)
+        if new_call:
             self._calls.append(new_call)
             result = new_call(*arguments)
             if result is not NotImplemented:
                 return result
         return self.numba_function(*arguments)
+
+    @property
+    def specialisations(self) -> list[Specialisation]:
+        """The kernels that have been needed so far."""
+        return [*self._kernels.values()]
 
     @functools.cached_property
     def numba_function(self) -> Dispatcher:
@@ -67,20 +70,14 @@ class Entry:
         # Raises a TypeError for a wrong number of arguments.
         inspect.signature(self.py_func).bind(*arguments)
         structure = ",".join(map(words.structure_of, arguments))
-        found = self._specialisation_for(structure) or linked_kernel(
-            f"{self.__module__}.{self.__name__}", structure
-        )
-        if found is None:
-            found = self._compiled(structure, arguments)
+        if structure not in self._kernels:
+            name = f"{self.__module__}.{self.__name__}"
+            found = linked_kernel(name, structure) or self._compiled(structure, arguments)
+            if found is None:
+                return None
             # Another thread may have compiled it, too.
-            found = self._specialisation_for(structure) or found
-        if found is not None and found not in self.specialisations:
-            self.specialisations.append(found)
-        return found
-
-    def _specialisation_for(self, structure: str) -> Specialisation | None:
-        """Return the kernel for a structure of arguments, or None if none has been needed yet."""
-        return next((s for s in self.specialisations if s.structure == structure), None)
+            self._kernels.setdefault(structure, found)
+        return self._kernels[structure]
 
     def _compiled(self, structure: str, arguments: tuple[Any, ...]) -> Specialisation | None:
         """Compile the kernel for such arguments; None if words cannot hold them, or the results."""
@@ -88,7 +85,7 @@ class Entry:
         if words.OTHER in structure or not all(map(words.is_stored, kinds)):
             return None
         compiled = words.kernel_of_words(self.py_func, kinds)
-        address = jit.c_address(compiled, (types.int64,))
+        address = jit.address_of(compiled, (types.int64,))
         # Its return type is a `TypeRef` of the type of the results: see `words.kernel_of_words`.
         returned = compiled.overloads[types.int64,].signature.return_type.instance_type
         if not words.is_returned(returned):
@@ -98,6 +95,4 @@ class Entry:
         return Specialisation(structure, address, results, in_tuple, compiled)
 
 
-def entry(function: Callable[..., Any]) -> Entry:
-    """Return a kernel that Python calls, compiled when needed, and cached on disk."""
-    return Entry(function)
+entry = Entry  # the decorator

@@ -50,11 +50,9 @@ DTYPE_MASK = np.int64(~0xFF000000)
 def _read_array(memory, obj, dtype, axes, kernel_words, at):
     """Write the address and shape of an array to kernel_words[at:]; return whether it fits.
 
-    The object at the address `obj` must be an array in C order, aligned, with `axes` axes and a
-    dtype whose word is `dtype` (see DTYPE_MASK). `memory` is that of `invoke`.
+    It must be in C order, aligned, with `axes` axes and the dtype of the word `dtype`.
     """
-    # After its head, of memory[HEAD] bytes, an array has, at bytes: 0 data, 8 number of axes, 16
-    # shape, 24 strides, 40 dtype, 48 flags; a dtype has at byte 8 its word.
+    # See `python_calls.OFFSETS`; behind its head, a dtype has at byte 8 its word.
     kind, content = calls.type_of(memory, obj), obj + peek(memory, calls.HEAD)
     is_array = kind == peek(memory, calls.ARRAY)
     if not (is_array or calls.is_subtype(memory, kind, peek(memory, calls.ARRAY))):
@@ -75,12 +73,7 @@ def _read_array(memory, obj, dtype, axes, kernel_words, at):
 
 @inlined
 def _read_number(memory, obj, operation, expected, size):
-    """Return (fits, word): whether an object is a number that a step takes, and its word.
-
-    The step is (operation, expected, size), as from `words.program_of`: the kind of number, and for
-    numpy's scalars the address of their type, and their bytes. `obj` is the object's address;
-    `memory` has the addresses of Python's types and constants.
-    """
+    """Return (fits, word): whether an object is a number that a step of a program takes."""
     kind, content = calls.type_of(memory, obj), obj + peek(memory, calls.HEAD)
     if operation == words.INTEGER and kind == peek(memory, calls.INTEGER):
         return True, calls.as_int(memory, obj)
@@ -105,8 +98,7 @@ def _read_number(memory, obj, operation, expected, size):
 def _take_apart(memory, given, kernel_words):
     """Write the arguments to `kernel_words`; return whether they fit the program in `memory`.
 
-    `given` is the address of their addresses. A step of the program is (operation, expected,
-    number): see `words.program_of`.
+    `given` is the address of their addresses.
     """
     # The stack has two words for each tuple that is being read, and first for all arguments: the
     # address of the next item, and how many are left.
@@ -193,8 +185,8 @@ def _failed(memory, kernel_words):
 def invoke(owner, given, count, names):
     """Call a kernel with objects; return its results, or NotImplemented if they do not fit.
 
-    The signature is that of a built-in function: `owner` is the address of its `MethodMemory`, and
-    `given` that of the addresses of `count` arguments. `names`, of named arguments, must be 0.
+    `owner` is the address of a `MethodMemory`, and `given` that of the addresses of `count`
+    arguments. `names`, of named arguments, must be 0.
     """
     memory, address = calls.memory_of(owner), stack_memory(WORD_BYTES)
     kernel_words = pointer_to(address, I8)
@@ -213,11 +205,10 @@ def invoke(owner, given, count, names):
 
 
 def called_from_python(target: Specialisation, arguments: tuple[Any, ...]) -> Call | None:
-    """Return a built-in function that calls the kernel `target`, or None.
+    """Return a function that calls a kernel, or NotImplemented for arguments of other structures.
 
-    The function takes arguments of the structure of `arguments`, and returns NotImplemented for
-    others. None for too many arguments, for results other than int64, float64 and bool, and where
-    methods cannot read Python's objects (see `known_types`).
+    None for too many arguments, for results other than int64, float64 and bool, and where methods
+    cannot read Python's objects (see `known_types`).
     """
     # The first step is that of the tuple of all arguments.
     (_, _, count), *program = words.program_of(arguments)

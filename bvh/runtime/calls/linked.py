@@ -39,7 +39,7 @@ class Library(NamedTuple):
     methods: dict[str, str]  # symbols by the names of methods and their modules
 
     def address(self, symbol: str) -> int:
-        """Return the address of the function that has a symbol in the library."""
+        """Return the address of a function of the library."""
         return ctypes.cast(getattr(self.code, symbol), ctypes.c_void_p).value or 0
 
 
@@ -55,10 +55,8 @@ def linked_kernel(entry: str, structure: str) -> Specialisation | None:
 def linked_method(function: Callable[..., Any]) -> int:
     """Return the address of the linked method made from a function; 0 if there is none."""
     library = _library()
-    name = f"{function.__module__}.{method_name(function)}"
-    if library is None or name not in library.methods:
-        return 0
-    return library.address(library.methods[name])
+    symbol = library and library.methods.get(f"{function.__module__}.{method_name(function)}")
+    return library.address(symbol) if library and symbol else 0
 
 
 def method_name(function: Callable[..., Any]) -> str:
@@ -76,27 +74,19 @@ def _library() -> Library | None:
         raise ValueError(f"BVH_KERNELS must be off or linked, got {setting!r}")
     if setting == "off":
         return None
-    found = _fitting_library()
-    if isinstance(found, Library):
-        return found
-    if setting == "linked":
-        raise ValueError(f"BVH_KERNELS=linked: {found}")
-    return None
-
-
-def _fitting_library() -> Library | str:
-    """Return the library, or a text that says why none can be used."""
     cpu = chosen_target()
     try:
         manifest = json.loads((LIBRARIES / f"{cpu.level}.json").read_bytes())
         if manifest["width"] != (width := natural_width(cpu)):
-            return f"the library is for BVH_WIDTH={manifest['width']}, not {width}"
+            raise OSError(f"the library is for BVH_WIDTH={manifest['width']}, not {width}")
         if not _is_made_of_sources(manifest):
-            return "the library was made of other sources"
+            raise OSError("the library was made of other sources")
         code = ctypes.CDLL(str(LIBRARIES / f"{cpu.level}{SUFFIX}"))
-        return Library(code, manifest["kernels"], manifest["methods"])
     except OSError as error:
-        return str(error)
+        if setting == "linked":
+            raise ValueError(f"BVH_KERNELS=linked: {error}") from None
+        return None
+    return Library(code, manifest["kernels"], manifest["methods"])
 
 
 def _is_made_of_sources(manifest: dict[str, Any]) -> bool:

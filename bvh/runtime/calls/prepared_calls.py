@@ -28,8 +28,7 @@ from bvh.runtime.simd import peek, pointer_to, poke
 def call_prepared(owner, given, count, names):
     """Call a kernel: (address of `PreparedKernel`, of `PreparedArguments`, *numbers) -> None.
 
-    As a built-in function: `given` is the address of the addresses of these `count` arguments;
-    `owner` is that of the function's `MethodMemory`; `names`, of named arguments, is ignored.
+    The parameters are those of a method: see `invocation.invoke`. Arguments have no names.
     """
     # Words of `kernel`: its address, the number of words of its first argument, and these. Of
     # `others`: the address of `numbers`; RESULTS words; room for the first argument; the others.
@@ -82,15 +81,13 @@ class PreparedKernel(PreparedWords):
 class PreparedArguments(PreparedWords):
     """The other arguments of such a kernel; a call writes its numbers to the array `numbers`.
 
-    Its words: the address of that array; then what the kernel is called with (see `words`): the
-    RESULTS words before arguments, room for the first argument, which has `first` words, and those
-    of the other arguments.
+    Its words: the address of that array, and those that the kernel gets (see `words`), with room
+    for the `first` words of the first argument.
     """
 
     __slots__ = ()
 
     def __init__(self, numbers: NDArray[np.float64], first: int, *arguments: Any) -> None:
-        """Prepare the arguments that follow the first one, which has `first` words."""
         super().__init__((numbers.ctypes.data, *[0] * (RESULTS + first)), *arguments)
 
 

@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 
 from bvh.runtime.calls.linked import linked_method
-from bvh.runtime.compiler.code_types import Operation, Type, TypingContext
 from bvh.runtime.compiler.lazy_modules import cgutils, ir, types
-from bvh.runtime.jit import Dispatcher, c_address, inlined, kernel, llvm_operation
+from bvh.runtime.jit import Dispatcher, address_of, inlined, kernel, llvm_operation
 from bvh.runtime.simd import peek, pointer_to, poke
 
 I4, I8, F8 = np.int32(0), np.int64(0), 0.0
@@ -39,8 +38,8 @@ _functions: list[int] = []
 
 
 @llvm_operation
-def call_c(typingctx: TypingContext, function: Type, arguments: Type, like: Type) -> Operation:
-    """Call the C function at an address with a tuple of numbers; return a number of `like`'s type.
+def call_c(typingctx, function, arguments, like):
+    """Call the C function at an address with a tuple of numbers; return a number like `like`.
 
     After a C function without a result, the number is undefined.
     """
@@ -56,10 +55,9 @@ def call_c(typingctx: TypingContext, function: Type, arguments: Type, like: Type
 
 
 def _api(name: str, result: Any) -> Any:
-    """Return a function (memory, *arguments), for kernels, that calls `name` of Python's C API.
+    """Return a function (memory of a method, *arguments) for kernels that calls Python's C API.
 
-    `memory` is that of a method. Objects are passed and returned as addresses; `result` is any
-    number of the type that `name` returns.
+    Objects are addresses; `result` is any number of the type that the function returns.
     """
     place = API + len(_functions)
     _functions.append(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
@@ -129,7 +127,7 @@ def new_function(
     """
     key = method, doc
     if key not in _definitions:
-        address = linked_method(method.py_func) or c_address(method, (types.int64,) * ARGUMENTS)
+        address = linked_method(method.py_func) or address_of(method, (types.int64,) * ARGUMENTS)
         name = doc.partition("(")[0]
         # If two threads make it at the same time, both use the one that is stored first.
         _definitions.setdefault(key, _Definition(name.encode(), address, FLAGS, doc.encode()))
@@ -144,10 +142,10 @@ def new_function(
     return made
 
 
-# Bytes before an object's own parts, and before the items of a tuple. All objects begin with a
-# counter and, last, the address of their type. Then come the value of a float; the size and the
-# items of a tuple; the size of a list and the address of its items; data, number of axes, shape,
-# strides, base, dtype and flags of an array.
+# Bytes of the head of an object, and of that of a tuple, before its items. A head ends with the
+# address of the type. At bytes behind it are the value of a float; 0 the size of a tuple; 0 the
+# size of a list, 8 the address of its items; 0 the data of an array, 8 number of axes, 16 shape,
+# 24 strides, 40 dtype, 48 flags.
 OFFSETS = object.__basicsize__, tuple.__basicsize__
 
 
@@ -155,8 +153,7 @@ OFFSETS = object.__basicsize__, tuple.__basicsize__
 def known_types() -> list[int]:
     """Return the addresses by which methods recognise objects, in the order from FLOAT to INTEGER.
 
-    These are the types float, tuple, list and ndarray, the dtype float64, and the type int. They
-    are zeros if objects do not have their parts where `OFFSETS` says.
+    They are zeros if objects do not have their parts where `OFFSETS` says.
     """
     # Without the GIL, another thread may change a list while it is read: none is recognised.
     listed = 0 if sysconfig.get_config_var("Py_GIL_DISABLED") else id(list)
@@ -227,7 +224,6 @@ def new_reference(memory, place):
 @inlined
 def type_of(memory, obj):
     """Return the address of the type of the object at the address `obj`."""
-    # The type is the last word of an object's head, which has memory[HEAD] bytes.
     return word_at(obj + peek(memory, HEAD) - 8)
 
 
@@ -243,8 +239,7 @@ def read_float(memory, obj, numbers, at):
 @kernel
 def read_three(memory, obj, numbers, at):
     """Write three floats of a tuple, list or array from numbers[at] on; return False for others."""
-    # See `OFFSETS`. From `content` on, after its head, an array has at bytes: 0 data, 8 number of
-    # axes, 16 shape, 24 strides, 40 dtype, 48 flags; a list 0 its size, 8 the address of its items.
+    # For the offsets from `content`, see `OFFSETS`.
     kind, content, items = type_of(memory, obj), obj + peek(memory, HEAD), np.int64(0)
     if kind == peek(memory, ARRAY):
         axes, flags = peek(pointer_to(content + 8, I4), 0), word_at(content + 48)
@@ -280,9 +275,9 @@ def _index_of(memory, name, first, count):
 def read_numbers(memory, first, given, count, names, numbers, least, most):
     """Write float arguments to `numbers` in the order of parameters; False if an exception was set.
 
-    The function has `most` parameters, whose names are in `memory` from the word `first` on; all
-    but the first `least` are optional. `given` has the addresses of arguments: `count` without
-    names, then those whose names are in the tuple at `names`, which is 0 if there are none.
+    Names of the `most` parameters are in `memory` from the word `first` on; all but `least` are
+    optional. `given` has the addresses of arguments: `count` without names, then those whose names
+    are in the tuple at `names`, which is 0 if there are none.
     """
     seen, valid = np.int64(0), True  # bits of the parameters given so far
     named = _size(memory, names) if names != 0 else 0

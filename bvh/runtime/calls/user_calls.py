@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from bvh.runtime.calls.words import is_stored, read, words_of
-from bvh.runtime.compiler.code_types import Dispatcher, Operation, Signature, Type, TypingContext
+from bvh.runtime.compiler.code_types import Dispatcher, Signature, Type
 from bvh.runtime.compiler.deferred import activate, real_of
 from bvh.runtime.compiler.lazy_modules import cgutils, ir, type_of_kind, typeof, types
 from bvh.runtime.jit import address_of, called_by_address, llvm_operation
@@ -25,7 +25,6 @@ MAX_COMPILED = 256
 F8, I4, I8, VECTOR = np.float64, np.int32, np.int64, (np.float64,) * 3
 
 T = TypeVar("T")
-# Reads data at an address.
 Load = Callable[[int], object]
 
 
@@ -60,7 +59,6 @@ NO_CALL = UserCall(0, 0, None)
 
 def _filter(function: Dispatcher, load: Load) -> Callable[..., object]:
     """Return a user's filter of hits as a function that takes the data's address; True accepts."""
-    # `load` reads the data at an address.
 
     def call(ray_id, prim_id, t, u, v, address):
         return bool(function(ray_id, prim_id, t, u, v, load(address)))
@@ -70,7 +68,6 @@ def _filter(function: Dispatcher, load: Load) -> Callable[..., object]:
 
 def _scene_filter(function: Dispatcher, load: Load) -> Callable[..., object]:
     """Return a user's filter of hits of a scene as a function that takes the data's address."""
-    # `load` reads the data at an address. The filter accepts a hit by returning True.
 
     def call(ray_id, instance_id, prim_id, t, u, v, address):
         return bool(function(ray_id, instance_id, prim_id, t, u, v, load(address)))
@@ -79,8 +76,7 @@ def _scene_filter(function: Dispatcher, load: Load) -> Callable[..., object]:
 
 
 def _intersect(function: Dispatcher, load: Load) -> Callable[..., object]:
-    """Return a user's test of a primitive as a function (..., data's address) -> (t, u, v)."""
-    # `load` reads the data at an address. Results of other types become floats.
+    """Return a user's test of a primitive as a function (..., data's address) of floats."""
 
     def call(prim_id, origin, direction, t_min, t_max, address):
         t, u, v = function(prim_id, origin, direction, t_min, t_max, load(address))
@@ -121,7 +117,7 @@ def _loader(kind: Type) -> Any:
     """Return an intrinsic (address) that reads data of type `kind`, whose arrays own no memory."""
 
     @llvm_operation
-    def load(typingctx: TypingContext, address: Type) -> Operation:
+    def load(typingctx, address):
         def codegen(context, builder, sig, args):
             at = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
             return read(context, builder, kind, at)[0]
@@ -132,13 +128,10 @@ def _loader(kind: Type) -> Any:
 
 
 def _by_address(interface: Interface) -> Any:
-    """Return an intrinsic (address, arguments) -> result that calls a function of an interface.
-
-    `arguments` are a tuple, whose last member is the address of the data.
-    """
+    """Return an intrinsic (address, (*arguments, address of data)) that calls an interface."""
 
     @llvm_operation
-    def call(typingctx: TypingContext, address: Type, arguments: Type) -> Operation:
+    def call(typingctx, address, arguments):
         result, kinds = interface.signature().return_type, interface.signature().args
 
         def codegen(context, builder, sig, args):
@@ -164,10 +157,7 @@ call_intersect = _by_address(INTERSECT)
 
 
 def user_function(name: str, function: object, interface: Interface) -> Dispatcher:
-    """Return Numba's dispatcher of a user's function; raise a TypeError if kernels cannot call it.
-
-    `name` is the argument that the errors name.
-    """
+    """Return Numba's dispatcher of the argument `name`; raise if kernels cannot call it."""
     activate()
     from numba.core.dispatcher import Dispatcher
 
@@ -179,9 +169,8 @@ def user_function(name: str, function: object, interface: Interface) -> Dispatch
     try:
         signature.bind(*parameters)
     except TypeError:
-        raise TypeError(
-            f"{name} must take ({', '.join(parameters)}), got {got}{signature}"
-        ) from None
+        expected = ", ".join(parameters)
+        raise TypeError(f"{name} must take ({expected}), got {got}{signature}") from None
     return function
 
 
@@ -191,9 +180,8 @@ def user_data(data: T) -> T:
     with contextlib.suppress(TypeError, ValueError):
         if is_stored(typeof(data), in_order=False):
             return data
-    raise TypeError(
-        f"data must be an array of numbers, a number, or a tuple of them, got {type(data).__name__}"
-    )
+    what = "an array of numbers, a number, or a tuple of them"
+    raise TypeError(f"data must be {what}, got {type(data).__name__}")
 
 
 def user_filter(function: object, data: object, interface: Interface = FILTER) -> UserCall:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from bvh.runtime.compiler.code_types import Builder, Context, Operation, Type, TypingContext, Value
+from bvh.runtime.compiler.code_types import Builder, Context, Type, Value
 from bvh.runtime.compiler.lazy_modules import cgutils, ir, numpy_support, types
 from bvh.runtime.jit import called_by_numba, compiled_call, inlined, llvm_operation
 
@@ -52,9 +52,9 @@ def canonical(kind: Type) -> Type:
 
 
 def read(context: Context, builder: Builder, kind: Type, at: Value) -> tuple[Value, Value]:
-    """Write code that reads a value from words; return (the value, the address of the next word).
+    """Write code that reads a value of type `kind` from words; return (value, address of the next).
 
-    `kind` is the type of the value, `at` the address of its first word. Its arrays own no memory.
+    `at` is the address of its first word. Its arrays own no memory.
     """
 
     def word(i: int) -> Value:
@@ -107,7 +107,7 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
     helper = inlined(function)
 
     @llvm_operation
-    def call(typingctx: TypingContext, words: Type) -> Operation:
+    def call(typingctx, words):
         # Compiled here, because this is not called if the kernel is loaded from the cache.
         helper.compile(kinds)
         result = helper.overloads[kinds]
@@ -115,7 +115,7 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
         def codegen(context, builder, sig, args):
             at = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
 
-            def place(i: int) -> Value:
+            def place(i):
                 return builder.gep(at, [ir.IntType(64)(i)])
 
             results = flat(result.signature.return_type)
@@ -152,7 +152,7 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
 
 
 @llvm_operation
-def _propagate(typingctx: TypingContext, status: Type, error: Type) -> Operation:
+def _propagate(typingctx, status, error):
     """Leave the calling function as one that has raised, with the words `STATUS` and `ERROR`."""
 
     def codegen(context, builder, sig, args):
@@ -189,7 +189,6 @@ def flat(result: Type) -> list[Type]:
     return [] if isinstance(result, types.NoneType) else [result]
 
 
-# Structures of Python's own numbers.
 PLAIN = {bool: "b1", int: "i8", float: "f8"}
 # Begins the structure of an array that is not in C order, aligned and in the machine's byte order.
 OTHER = "other "

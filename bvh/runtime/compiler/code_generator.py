@@ -8,7 +8,6 @@ is private to Numba; if a version of it differs, Numba's own generator compiles 
 
 from typing import Any
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite import ir
 from numba.core import base, codegen, cpu, registry, types
 
@@ -66,17 +65,14 @@ class KernelContext(cpu.CPUContext):
     """Numba's target context, which imports its registries once, and not for each function."""
 
     def load_additional_registries(self) -> None:
-        """Install the registries of implementations that Numba's compiler needs."""
         # Install new entries of registries that are imported; import all only if there are none.
         for imported in [*self._registries]:
             self.install_registry(imported)
         if not self._registries:
             super().load_additional_registries()
 
-    def create_cfunc_wrapper(
-        self, library: Any, fndesc: Any, env: object, call_helper: object
-    ) -> None:
-        """Add to a kernel's library the C function that calls it, with the address `c_address`."""
+    def create_cfunc_wrapper(self, library: Any, fndesc: Any, env: Any, call_helper: Any) -> None:
+        """Add to a kernel's library the C function that calls it, with the address `address_of`."""
         # A call of a kernel gives (status, result). Kernels never raise, so the status is ignored,
         # and `env` and `call_helper` too, by which Numba's wrapper would report exceptions.
         module = self.create_module("cfunc_wrapper")

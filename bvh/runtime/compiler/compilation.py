@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite.binding import ModuleRef, ValueRef, newpassmanagers
 from numba import _dynfunc
 from numba.core import (
@@ -49,7 +48,7 @@ class HelperLibrary(codegen.JITCodeLibrary):
     key: str | None = None  # see `stored_helpers`
 
     def __init__(self, generator: codegen.CPUCodegen, name: str) -> None:
-        """Make a library without code, and without the empty LLVM module that Numba would make."""
+        """Make a library without the empty LLVM module that Numba would make."""
         codegen.CodeLibrary.__init__(self, generator, name)
         self._linking_libraries: list[codegen.CodeLibrary] = []
 
@@ -95,26 +94,26 @@ class EntryLibrary(codegen.JITCodeLibrary):
         self._raise_if_finalized()
         public = {function.name for function in _own_functions(self._final_module)}
         _link_all(self, self._linking_libraries)
+
+        def link_others(linkage: str) -> None:
+            for function in _own_functions(self._final_module):
+                if function.name not in public:
+                    function.linkage = linkage
+
         # Not internal before the optimisation: LLVM would inline long ones with a single caller.
-        for function in _own_functions(self._final_module):
-            if function.name not in public:
-                function.linkage = "linkonce_odr"
+        link_others("linkonce_odr")
         # Numba's cheap passes, which prepare the removal of counts of references, are left out:
         # kernels count few.
         manager, builder = self._codegen._module_pass_manager()
         manager.run(self._final_module, builder)
         # Functions of the same name in other entries must not replace these.
-        for function in _own_functions(self._final_module):
-            if function.name not in public:
-                function.linkage = "internal"
+        link_others("internal")
         self._final_module.verify()
         self._finalize_final_module()
 
 
 @lru_cache
-def _simplifier(
-    generator: codegen.CPUCodegen,
-) -> tuple[newpassmanagers.FunctionPassManager, newpassmanagers.PassBuilder]:
+def _simplifier(generator: codegen.CPUCodegen) -> tuple[Any, Any]:
     """Return passes that shorten helpers, saving more time than they take, and Numba's builder."""
     manager = newpassmanagers.create_new_function_pass_manager()
     manager.add_sroa_pass()
@@ -136,7 +135,6 @@ def _link_all(library: codegen.CodeLibrary, called: Iterable[codegen.CodeLibrary
         if other in seen:
             continue
         seen.add(other)
-        _inherit(library, getattr(other, "_reload_init", ()))
         if isinstance(other, HelperLibrary):
             waiting.extend(other._linking_libraries)
             library._final_module.link_in(other._final_module, preserve=True)
@@ -148,25 +146,17 @@ def _link_all(library: codegen.CodeLibrary, called: Iterable[codegen.CodeLibrary
         library._final_module.link_in(module, preserve=True)
 
 
-def _inherit(library: codegen.CodeLibrary, initializers: Iterable[object]) -> None:
-    """Add to a library initializers to run when cached code is loaded (older Numbas have none)."""
-    if hasattr(library, "_reload_init"):
-        library._reload_init.update(initializers)
-
-
 def _short_name(name: str) -> str:
     """Return a name if it is short, else its beginning and a hash of it, which is unique."""
-    if len(name) <= LONGEST_NAME:
-        return name
-    return f"{name[:40]}_{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+    digest = hashlib.sha256(name.encode()).hexdigest()[:32]
+    return name if len(name) <= LONGEST_NAME else f"{name[:40]}_{digest}"
 
 
 class KernelLower(lowering.Lower):
     """Numba's lowering without steps that kernels do not need.
 
-    No error message is prepared before each instruction. Variables whose types count no references
-    are neither counted nor cleared: Numba takes tuples apart each time to look for references,
-    which was most of the code that LLVM had to remove.
+    Variables whose types count no references are neither counted nor cleared: Numba takes tuples
+    apart each time to look for references, which was most of the code that LLVM had to remove.
     """
 
     def init(self) -> None:
@@ -217,14 +207,13 @@ class KernelLower(lowering.Lower):
         key = op, tuple(signature.args)
         if key not in self.operations:
             self.operations[key] = self.operation(op, signature.args)
+        cast, names = self.context.cast, (expr.lhs.name, expr.rhs.name)
         operands = [
-            self.context.cast(
-                self.builder, self.loadvar(operand.name), self.typeof(operand.name), kind
-            )
-            for operand, kind in zip((expr.lhs, expr.rhs), signature.args, strict=True)
+            cast(self.builder, self.loadvar(name), self.typeof(name), kind)
+            for name, kind in zip(names, signature.args, strict=True)
         ]
         result = self.operations[key](self.builder, operands)
-        return self.context.cast(self.builder, result, signature.return_type, resty)
+        return cast(self.builder, result, signature.return_type, resty)
 
     def operation(self, op: Callable[..., object], kinds: Sequence[Type]) -> Emitter:
         """Return the function (builder, operands) that writes an operator for types of operands."""
@@ -241,18 +230,16 @@ class KernelLower(lowering.Lower):
         kind = self.context.get_value_type(type)
         return cgutils.alloca_once(self.builder, kind, name=name, zfill=False)
 
+    # References are counted for values of types that count them.
     def incref(self, typ: Type, val: Value) -> None:
-        """Add a reference to a value of a type that counts references, for Numba."""
         if is_counted(self.context, typ):
             super().incref(typ, val)
 
     def decref(self, typ: Type, val: Value) -> None:
-        """Remove a reference to a value of a type that counts references, for Numba."""
         if is_counted(self.context, typ):
             super().decref(typ, val)
 
     def delvar(self, name: str) -> None:
-        """End the life of a variable: release its references, if its type counts them."""
         if is_counted(self.context, self.typeof(name)):
             super().delvar(name)
 
@@ -276,15 +263,12 @@ class HelperLowering(compiler_machinery.LoweringPass):
 
     _name = "bvh_helper_lowering"
 
-    def __init__(self) -> None:
-        """Override an abstract method of Numba's."""
-        compiler_machinery.LoweringPass.__init__(self)
+    __init__ = object.__init__  # Numba's is abstract
 
     def run_pass(self, state: compiler.StateDict) -> bool:
         """Lower a helper into a library of its own, without a function that Python could call."""
         context, flags, name = state.targetctx, state.flags, state.func_id.func_qualname
         library = state.library = HelperLibrary(context.codegen(), name)
-        _inherit(library, state.reload_init)
         # The key makes the name of a stored helper unique among those of all processes.
         named = {} if state.key is None else {"uid": state.key}
         description = funcdesc.PythonFunctionDescriptor.from_specialized_function(
@@ -302,7 +286,6 @@ class HelperLowering(compiler_machinery.LoweringPass):
         # Python never calls it, so it has no address.
         function = callable_of(description, lower.env, library)
         context.insert_user_function(function, description, [library])
-        state.reload_init.extend(getattr(library, "_reload_init", ()))
         state["cr"] = compiler._LowerResult(
             description, lower.call_helper, cfunc=function, env=lower.env
         )
@@ -320,17 +303,12 @@ def callable_of(description: Any, environment: object, library: HelperLibrary) -
 
 @compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
 class EntryLowering(typed_passes.NativeLowering):
-    """Lower an entry; link, optimise and emit it with all that it calls."""
+    """Lower an entry into an `EntryLibrary`, whose machine code can be stored."""
 
     _name = "bvh_entry_lowering"
-
-    @property
-    def lowering_class(self) -> type[KernelLower]:
-        """The class that lowers functions, for Numba."""
-        return KernelLower
+    lowering_class = KernelLower
 
     def run_pass(self, state: compiler.StateDict) -> bool:
-        """Lower an entry into an `EntryLibrary`, whose machine code can be stored; return True."""
         state.library = EntryLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
         return bool(super().run_pass(state))
@@ -352,7 +330,6 @@ class KernelPasses(compiler_machinery.PassManager):
     """Numba's list of passes, run without events and checks: they took a twentieth of the time."""
 
     def run(self, state: compiler.StateDict) -> None:
-        """Run all passes on a function."""
         for step, _ in self.passes:
             kernel_pass = compiler_machinery._pass_registry.get(step).pass_inst
             kernel_pass.analysis = self._analysis
@@ -367,12 +344,11 @@ class KernelCompiler(compiler.CompilerBase):
     lowering: type[compiler_machinery.CompilerPass]
 
     def __init__(self, typingctx: object, targetctx: object, *arguments: object) -> None:
-        """Take Numba's arguments, but the context of kernels in place of `targetctx`."""
+        """Use the context of kernels in place of Numba's."""
         super().__init__(typingctx, kernel_context(), *arguments)
         self.state.flags = KernelFlags(self.state.flags)
 
     def define_pipelines(self) -> list[compiler_machinery.PassManager]:
-        """Return the one pipeline, of four passes."""
         manager = KernelPasses("bvh")
         steps = FrontEnd, typed_passes.AnnotateTypes, self.lowering, typed_passes.NoPythonBackend
         for step in steps:

@@ -31,9 +31,10 @@ class CompileNotice:
     def begin(self, line: str) -> None:
         """Note the start of a compilation; if it takes long, print `line`, unless it is nested."""
         self._depth += 1
-        if self._depth == 1:
-            self._since = time.perf_counter()
-        if self._depth == 1 and self.enabled and _is_read():
+        if self._depth > 1:
+            return
+        self._since = time.perf_counter()
+        if self.enabled and _is_read():
             self._timer = threading.Timer(AFTER_SECONDS, self._print, (line,))
             self._timer.daemon = True
             self._timer.start()
@@ -43,9 +44,9 @@ class CompileNotice:
         self._depth -= 1
         if self._depth == 0:
             self._spent += time.perf_counter() - self._since
-        if self._depth == 0 and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
 
     @property
     def busy(self) -> bool:
@@ -61,7 +62,6 @@ class CompileNotice:
         """Print the line, the first and last of this process."""
         if self.enabled:
             self.enabled = False
-            # Errors of the terminal are ignored.
             with contextlib.suppress(OSError, ValueError):
                 sys.stderr.write(f"\r{line:<{LINE}}\n" if sys.stderr.isatty() else f"{line}\n")
                 sys.stderr.flush()
@@ -84,5 +84,4 @@ def _is_read() -> bool:
         return False
 
 
-# The only notice of this process.
 notice = CompileNotice()

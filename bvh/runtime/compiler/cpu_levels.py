@@ -80,7 +80,7 @@ class Settings(NamedTuple):
 
 
 def numba_settings() -> Settings | None:
-    """Return Numba's settings; None, without importing Numba, if there are none."""
+    """Return Numba's settings, if there are any; else None, without importing Numba."""
     names = "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"
     if not any(name in os.environ for name in names) and not os.path.exists(".numba_config.yaml"):
         return None
@@ -139,9 +139,9 @@ def levels_of(architecture: str, features: dict[str, bool]) -> list[str]:
 
 def _numba_has(level: Level) -> bool:
     """Return whether the CPU of Numba's settings, or the host, has all features of a level."""
-    config = numba_settings() or Settings()
-    if config.features is None:
-        # Numba uses the features of the host, which `target_of` has checked by `host_levels`.
+    config = numba_settings()
+    if config is None or config.features is None:
+        # Numba uses the features of the host, which `target_of` has checked.
         return True
     # A CPU that is set by the name of a level has the level's features, unless they are removed.
     features = parsed(config.features)
@@ -163,22 +163,18 @@ def target_of(level_name: str, setting: str = "BVH_CPU") -> Target:
         name = name or llvm.get_host_cpu_name()
         return Target(NATIVE, name, get_host_cpu_features() if given is None else given)
     if level_name not in LEVELS:
-        raise ValueError(
-            f"{setting} must be native or one of {', '.join(LEVELS)}, got {level_name!r}"
-        )
+        known = f"native or one of {', '.join(LEVELS)}"
+        raise ValueError(f"{setting} must be {known}, got {level_name!r}")
     on_host = host_levels()
     if level_name not in on_host:
-        raise ValueError(
-            f"{setting}: this machine cannot run kernels for {level_name}; "
-            f"it has {', '.join(on_host) or 'none of the levels, only native'}"
-        )
+        has = ", ".join(on_host) or "none of the levels, only native"
+        what = f"this machine cannot run kernels for {level_name}"
+        raise ValueError(f"{setting}: {what}; it has {has}")
     level = LEVELS[level_name]
     if not _numba_has(level):
         # Users' kernels that inline ours could not be compiled.
-        raise ValueError(
-            f"{setting}: Numba compiles for less than {level_name}; "
-            "unset NUMBA_CPU_NAME and NUMBA_CPU_FEATURES, or use BVH_CPU=native"
-        )
+        cure = "unset NUMBA_CPU_NAME and NUMBA_CPU_FEATURES, or use BVH_CPU=native"
+        raise ValueError(f"{setting}: Numba compiles for less than {level_name}; {cure}")
     features = [f"+{name}" for name in level.features] + [f"-{name}" for name in level.without]
     return Target(level_name, level.cpu, ",".join(features))
 
@@ -200,14 +196,11 @@ def target_of_settings() -> Target:
 
 def best_level(levels: list[str]) -> str:
     """Return the level whose kernels are the fastest on this CPU, of those that it can run."""
-    return HALVED if HALVED in levels and halves_512_bits(cpu_identity()) else levels[-1]
-
-
-def halves_512_bits(identity: str) -> bool:
-    """Return whether a CPU that has AVX-512 takes operations of 512 bits in two steps: Zen 4."""
-    # On it, kernels are 1.1 times as fast with 8 lanes as with 16. It is the one generation of
-    # family 25 with AVX-512; Zen 5 is family 26, and its servers have whole units.
-    return "AMD" in identity and bool(re.search(r"family\D*25\b", identity, re.I))
+    # On Zen 4, which takes operations of 512 bits in two steps, kernels are 1.1 times as fast with
+    # 8 lanes as with 16. It is the one generation of family 25 with AVX-512; Zen 5 is family 26.
+    identity = cpu_identity() if HALVED in levels else ""
+    is_zen_4 = "AMD" in identity and re.search(r"family\D*25\b", identity, re.I)
+    return HALVED if is_zen_4 else levels[-1]
 
 
 def cpu_identity() -> str:
@@ -222,10 +215,8 @@ def cpu_identity() -> str:
         return ""
 
 
-@lru_cache(maxsize=1)
-def chosen_target() -> Target:
-    """Return `target_of_settings`, as it was at the first call."""
-    return target_of_settings()
+# The target as it was at the first call.
+chosen_target = lru_cache(maxsize=1)(target_of_settings)
 
 
 # Functions that clear caches of the target; see `code_generator.leave_to_numba`.
@@ -255,7 +246,6 @@ def natural_width(target: Target) -> int:
     if target.level in LEVELS:
         return LEVELS[target.level].width
     features = parsed(target.features)
-    # Zen 4 takes operations of 512 bits in two steps.
     if features.get("avx512f"):
         return 8 if target.cpu == "znver4" else 16
     return 8 if features.get("avx2") else 4

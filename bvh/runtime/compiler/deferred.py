@@ -34,8 +34,7 @@ def activate() -> None:
     global _begun, _done
     if _done:
         return
-    # A module that is imported meanwhile may call this, too: the lock is re-entrant, and the call
-    # returns at once.
+    # A module that is imported meanwhile may call this, too, which returns at once.
     with forks.activation._lock, deferred_interrupts():
         if _begun:
             return
@@ -93,7 +92,7 @@ class Deferred:
 
     @property
     def _numba_type_(self) -> Any:
-        """Numba's type of the function; Numba reads it in functions that use this object."""
+        """Numba's type of the function, for functions that use this object."""
         if self._type is None:
             self._type = numba_type_of(self.real)
         return self._type
@@ -126,7 +125,7 @@ class Deferred:
 
 
 def numba_type_of(value: object) -> Any:
-    """Return Numba's type of a function or other constant that compiled functions use."""
+    """Return Numba's type of a function or other constant in compiled functions."""
     from numba.core.registry import cpu_target
 
     typing = cpu_target.typing_context
@@ -147,10 +146,8 @@ class Named(Deferred):
     """Stands for a name of a module that is imported with Numba."""
 
     def __init__(self, module: str, name: str) -> None:
-        """Stand for the attribute `name` of a module, which is imported at the first use."""
         # As `Deferred.__init__` does, but without a Python function to take the names from.
-        self.__module__, self.__name__ = module, name
-        self.__qualname__ = name
+        self.__module__, self.__name__, self.__qualname__ = module, name, name
         self._make = lambda _: real_of(getattr(import_module(module), name))
         self.py_func = None
 

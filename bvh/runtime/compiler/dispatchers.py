@@ -14,7 +14,6 @@ from types import ModuleType
 from typing import Any
 
 import numba  # whole before its parts: threads may import at once
-from numba import extending
 from numba.core import compiler, types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
@@ -30,7 +29,6 @@ Options = dict[str, object]
 
 # Numba finds no line for a lambda: with NUMBA_DEBUGINFO, it would warn of those of this package.
 warnings.filterwarnings("ignore", ".*<lambda>", NumbaDebugInfoWarning, r".*\Wbvh\W")
-
 
 # Whether it is known which pipelines compile; the module of the package's own, or None for Numba's.
 _decided = False
@@ -121,9 +119,7 @@ def helper(function: Function, options: Options) -> Dispatcher:
     return made
 
 
-def entry(
-    run: Function, options: Options, function: Function | None = None, kinds: Any = None
-) -> Dispatcher:
+def entry(run: Function, options: Options, function: Any = None, kinds: Any = None) -> Dispatcher:
     """Return the dispatcher of `run`, cached on disk as `function` for argument types `kinds`."""
     # By default, it is cached as `run` for each signature. With NUMBA_DISABLE_JIT, `made` is `run`.
     made = compiled(run, options | ENTRY)
@@ -133,16 +129,3 @@ def entry(
         # The first call with such arguments loads or compiles, and frees what that leaves behind.
         made._compile_for_args = raise_lost_interrupts()(made._compile_for_args)
     return made
-
-
-def choosing(function: Function, choose: Function, options: Options) -> None:
-    """Let calls of `function` compile to the function choose(*types of the arguments)."""
-    extending.overload(function, jit_options=options | HELPER)(choose)
-
-
-def intrinsic(define: Callable[..., Any], prefer_literal: bool) -> Any:
-    """Return an intrinsic of Numba's that is defined by `define`, a function of types of arguments.
-
-    With `prefer_literal`, the types of constants have their values.
-    """
-    return extending.intrinsic(prefer_literal=prefer_literal)(define)

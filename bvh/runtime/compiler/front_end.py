@@ -5,10 +5,9 @@ lifetimes of variables, which Numba computes after each step. Results that Numba
 are cached. All this is internal to Numba, as in `compilation`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType
+from typing import Any
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from numba.core import (
     analysis,
     compiler,
@@ -51,9 +50,7 @@ def is_counted(context: Context, kind: Type) -> bool:
 class KernelInterpreter(interpreter.Interpreter):
     """Numba's interpreter of bytecode, without searches for `with` blocks and dicts."""
 
-    def post_process(
-        self, peepholes: Iterable[Callable[[ir.FunctionIR], ir.FunctionIR]], func_ir: ir.FunctionIR
-    ) -> ir.FunctionIR:
+    def post_process(self, peepholes: list[Any], func_ir: ir.FunctionIR) -> ir.FunctionIR:
         """Return the instructions as rewritten by those of `peepholes` that kernels need."""
         needed = [peep for peep in peepholes if peep.__name__ not in UNUSED]
         return super().post_process(needed, func_ir)
@@ -62,9 +59,7 @@ class KernelInterpreter(interpreter.Interpreter):
 class KernelTypeInferer(typeinfer.TypeInferer):
     """Numba's type inference, with cached signatures."""
 
-    def resolve_call(
-        self, fnty: Type, pos_args: Sequence[Type], kw_args: Mapping[str, Type]
-    ) -> Signature | None:
+    def resolve_call(self, fnty: Type, pos_args: Any, kw_args: Any) -> Signature | None:
         """Return the signature of a call; those of functions are cached by the arguments' types."""
         if not isinstance(fnty, types.Function | types.NumberClass | types.Dispatcher):
             return super().resolve_call(fnty, pos_args, kw_args)
@@ -103,9 +98,7 @@ class FrontEnd(compiler_machinery.FunctionPass):
 
     _name = "bvh_front_end"
 
-    def __init__(self) -> None:
-        """Override an abstract method of Numba's."""
-        compiler_machinery.FunctionPass.__init__(self)
+    __init__ = object.__init__  # Numba's is abstract
 
     def run_pass(self, state: compiler.StateDict) -> bool:
         """Set a function's instructions, `state.func_ir`, and types; return True: they changed."""
@@ -134,7 +127,7 @@ class FrontEnd(compiler_machinery.FunctionPass):
 
 
 def _infer(state: compiler.StateDict, code: ir.FunctionIR) -> None:
-    """Set in `state` the types of all variables and calls, and of the result."""
+    """Set the types of all variables and calls, and of the result."""
     context, place = state.typingctx, (code.loc.filename, code.loc.line)
     target, fixer = state.targetctx.target, errors.WarningsFixer(errors.NumbaWarning)
     inferer = KernelTypeInferer(context, code, fixer)

@@ -87,7 +87,7 @@ class KernelVersion(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Return the name of the note, a file in a folder that is known to be for these sources."""
+        """The name of the note, a file in a folder that is known to be for these sources."""
         return f"sources-{self.exact}"
 
     def remember(self, folder: KernelFolder) -> None:
@@ -125,20 +125,17 @@ def no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _noted(root: Path, note: str) -> list[str]:
-    """Return the names of folders in `root` that have the file `note`, if both are trusted."""
+def _noted(root: Path, note: str) -> Iterator[str]:
+    """Yield the names of folders in `root` that have the file `note`, if both are trusted."""
     # The content of the note must be the name of its folder.
-    names = []
     with contextlib.suppress(OSError):
         for name in filter(VERSION.fullmatch, os.listdir(root)):
             if os.path.lexists(root / name / note):
                 folder = version_folder(root, name)
-                try:
-                    if folder.read(note) == name.encode():
-                        names.append(name)
-                finally:
-                    folder.close()
-    return names
+                with contextlib.closing(folder):
+                    is_noted = folder.read(note) == name.encode()
+                if is_noted:
+                    yield name
 
 
 def fingerprint() -> str:
@@ -149,10 +146,9 @@ def fingerprint() -> str:
 def cache_directory() -> Path | None:
     """Return the folder of this version's compiled kernels, or None if no folder can be used.
 
-    It is the first of these folders that only its owner can write to: ``$BVH_CACHE_DIR``, the
-    user's cache folder, a private folder in the system's temporary folder. Kernels are kept in
-    memory only with ``BVH_CACHE_DIR=off``, if the package has no sources, as in frozen programs
-    (then the next version would have the same fingerprint), or if it was edited after its import.
+    It is the first of `cache_roots` that only its owner can write to. Kernels are kept in memory
+    only with ``BVH_CACHE_DIR=off``, if the package has no sources, as in frozen programs (then the
+    next version would have the same fingerprint), or if it was edited after its import.
     """
     folder = cache_folder()
     return None if folder is None else folder.path
@@ -202,40 +198,36 @@ def prune_cache() -> list[Path]:
 class KernelCache:
     """The cache of one entry on `KernelFiles`; where the disk fails, nothing is saved."""
 
-    def __init__(
-        self, function: Callable[..., Any], kinds: Any, choose_compiler: Callable[[], object]
-    ) -> None:
+    cache_path = None
+
+    def __init__(self, function: Any, kinds: Any, choose_compiler: Callable[[], object]) -> None:
         """Take the function, by whose name kernels are stored, and the types of its arguments.
 
         `kinds` are these types, or None if signatures have them (that of a function of words is an
         address). `choose_compiler` is `dispatchers.own_pipelines`.
         """
         self._function, self._kinds, self._choose_compiler = function, kinds, choose_compiler
+        self._name = re.sub("[<>]", "", f"{function.__module__}.{function.__qualname__}")
         self._enabled = True
-
-    cache_path = None
 
     def flush(self) -> None:
         """Do nothing: kernels are never compiled again."""
 
-    @property
-    def _name(self) -> str:
-        """The name of the function, which begins the names of its kernels' files."""
-        function: Any = self._function
-        return re.sub("[<>]", "", f"{function.__module__}.{function.__qualname__}")
-
-    @property
     def _files(self) -> KernelFiles:
-        """The files of the function's kernels, in the folder of this version."""
+        """Return the files of the function's kernels, in the folder of this version."""
         return KernelFiles(cache_folder(), self._name)
 
     def _key(self, signature: Any) -> object:
-        """Return the key of a kernel among all of one function name and one version."""
+        """Return the key of a kernel among all of one function name and version, if it is stored.
+
+        None for kernels of users' functions, which no other process knows by a name.
+        """
+        if not self._enabled or _has_function(self._kinds or signature):
+            return None
         # Functions of one name, as of a factory, differ in instructions or enclosed values. For
         # deferred functions among these, the real ones count.
-        function: Any = self._function
-        closure = tuple(real_of(cell.cell_contents) for cell in function.__closure__ or ())
-        parts = repr(instructions(function.__code__)).encode(), dumps(closure)
+        closure = tuple(real_of(cell.cell_contents) for cell in self._function.__closure__ or ())
+        parts = repr(instructions(self._function.__code__)).encode(), dumps(closure)
         return signature, self._kinds, tuple(hashlib.sha256(part).hexdigest() for part in parts)
 
     def _load(self, key: object) -> Any:
@@ -244,30 +236,27 @@ class KernelCache:
 
         from bvh.runtime.compiler.code_generator import kernel_context
 
+        if key is None:
+            return None
         context = kernel_context()
         context.refresh()
-        stored = self._files.load(key)
+        stored = self._files().load(key)
         return None if stored is None else compiler.CompileResult._rebuild(context, *stored)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        """Return a kernel from the cache; None, and begin a notice, if it must be compiled.
-
-        `target_context` is Numba's, and unused: kernels have one of their own.
-        """
-        # Kernels of users' functions are not cached: no other process knows these by a name.
-        is_cached = self._enabled and not _has_function(self._kinds or signature)
-        key = self._key(signature) if is_cached else None
-        found = self._load(key) if is_cached else None
-        if found is None and self._choose_compiler() is None and is_cached:
+        """Return a kernel from the cache; None, and begin a notice, if it must be compiled."""
+        key = self._key(signature)
+        found = self._load(key)
+        if found is None and self._choose_compiler() is None:
             # The choice, made once in a process, is Numba's own compiler, which has another target
             # and so another folder: look there, too.
             found = self._load(key)
         if found is None:
             # The kernel will be compiled: find and store its helpers in the folder.
             helpers.use_folder(cache_folder())
-            notice.begin(self._line(is_cached))
-            if is_cached and cache_folder() is not None:
-                found = self._compiled_elsewhere(key)
+            is_stored = key is not None and cache_folder() is not None
+            notice.begin(self._line(is_stored))
+            found = self._compiled_elsewhere(key) if is_stored else None
         if found is not None:
             tally.loaded += 1
         return found
@@ -290,24 +279,22 @@ class KernelCache:
         """Store a kernel that has been compiled, and end the notice."""
         tally.compiled += 1
         try:
-            is_cached = self._enabled and not _has_function(self._kinds or signature)
+            key = self._key(signature)
             # A kernel with addresses among its constants is of no use to another process.
-            if is_cached and not result.library.has_dynamic_globals:
-                self._files.save(self._key(signature), result._reduce())
+            if key is not None and not result.library.has_dynamic_globals:
+                self._files().save(key, result._reduce())
         except OSError:
             self._enabled = False
         finally:
             notice.end()
 
-    def _line(self, is_cached: bool) -> str:
-        """Return the text of the notice; `is_cached` is whether the kernel may be stored."""
+    def _line(self, is_stored: bool) -> str:
+        """Return the text of the notice, too short for a terminal to break it inside of a level."""
         from bvh.runtime.compiler.code_generator import target
 
-        # Short enough for a terminal, which would break it inside of the level.
-        what = f"bvh: compiling for {target().level}"
-        if is_cached and cache_folder() is not None:
-            return f"{what}, stored for later; `bvh warmup` compiles all"
-        return f"{what}, in each process that needs it"
+        what = "stored for later; `bvh warmup` compiles all"
+        what = what if is_stored else "in each process that needs it"
+        return f"bvh: compiling for {target().level}, {what}"
 
     def attempted(self, compiling: Callable[..., Any]) -> Callable[..., Any]:
         """Return a compiler that ends the notice if `compiling` fails or is interrupted."""
@@ -325,11 +312,8 @@ class KernelCache:
 
 def _has_function(kinds: Any) -> bool:
     """Return whether argument types contain a compiled function, also inside tuples."""
-    return any(
-        isinstance(kind, types.Dispatcher)
-        or (isinstance(kind, types.BaseTuple) and _has_function(kind))
-        for kind in kinds
-    )
+    nested = (_has_function(kind) for kind in kinds if isinstance(kind, types.BaseTuple))
+    return any(isinstance(kind, types.Dispatcher) for kind in kinds) or any(nested)
 
 
 def instructions(code: CodeType) -> tuple[object, ...]:

@@ -14,7 +14,6 @@ class LazyModule:
     """Stands for a module, which it imports when one of its attributes is first read."""
 
     def __init__(self, name: str) -> None:
-        """Stand for the module of a name."""
         self._name = name
 
     def __getattr__(self, name: str) -> Any:

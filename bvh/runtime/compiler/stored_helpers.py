@@ -8,9 +8,8 @@ process, such as a user's function, are lowered in each.
 import hashlib
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite import binding
 from llvmlite.binding import ModuleRef
 from numba.core import codegen, compiler, types
@@ -29,7 +28,6 @@ from bvh.runtime.compiler.compilation import (
 from bvh.runtime.compiler.deferred import real_of
 from bvh.runtime.compiler.kernel_cache import instructions
 
-# What `dispatchers` takes from this module.
 __all__ = ["EntryCompiler", "StoredHelperCompiler", "compile_helper"]
 
 # Numba's own functions that are identified by name and types.
@@ -45,8 +43,7 @@ class StoredHelperCompiler(HelperCompiler):
     def compile_extra(self, func: Any) -> compiler.CompileResult:
         """Return a compiled helper: one of this process, a stored one, or a new one.
 
-        A new helper is stored if possible. Of a helper of this process, the library is used again
-        in a new result, because each dispatcher needs a result of its own.
+        Of one of this process, the library is used again in the result of another dispatcher.
         """
         state, parts = self.state, _identity(func)
         key = state.key = None if parts is None else _key(parts, state.args, state.flags)
@@ -65,9 +62,9 @@ class StoredHelperCompiler(HelperCompiler):
 
 
 def _identity(function: Any) -> tuple[object, ...] | None:
-    """Return parts that identify a function in all processes, or None if it cannot be identified.
+    """Return parts that identify a function in all processes.
 
-    It cannot if it closes over None, or over an object that is described by its address.
+    None if it closes over None, or over an object that is described by its address.
     """
     cells = []
     for cell in function.__closure__ or ():
@@ -105,7 +102,7 @@ def _add(result: compiler.CompileResult) -> None:
     library = result.library
     # Numba's runtime, "nrt", is linked by every entry itself.
     called = [_stored(other) for other in library._linking_libraries if other.name != "nrt"]
-    if None in called or library.has_dynamic_globals or result.reload_init:
+    if None in called or library.has_dynamic_globals:
         library.key = None
         return
     result.fndesc.typemap = result.fndesc.calltypes = None
@@ -128,9 +125,7 @@ def _stored(library: codegen.CodeLibrary) -> str | None:
 class StoredLibrary(HelperLibrary):
     """The code of a stored helper, which is read when it is linked."""
 
-    def __init__(
-        self, generator: codegen.CPUCodegen, key: str, code: bytes, called: list[HelperLibrary]
-    ) -> None:
+    def __init__(self, generator: Any, key: str, code: bytes, called: list[HelperLibrary]) -> None:
         """Take compressed bitcode, and the libraries that the helper calls."""
         super().__init__(generator, key)
         self.key, self._code, self._linking_libraries = key, code, called
@@ -138,7 +133,6 @@ class StoredLibrary(HelperLibrary):
 
     @property
     def _final_module(self) -> ModuleRef:
-        """The module of the code, read when it is linked."""
         return binding.parse_bitcode(zlib.decompress(self._code))
 
 
@@ -149,8 +143,7 @@ _libraries: dict[str, HelperLibrary | None] = {}
 def _library(generator: codegen.CPUCodegen, key: str) -> HelperLibrary | None:
     """Return the library of a helper; None if it, or something that it calls, is not stored."""
     if key in _compiled:
-        library: HelperLibrary = _compiled[key].library
-        return library
+        return cast(HelperLibrary, _compiled[key].library)
     if key not in _libraries:
         # A record begins with the code, and the keys of what it calls (see `_add`).
         code, keys, *_ = helpers.find(key) or (b"", ())
@@ -169,9 +162,7 @@ def _rebuilt(context: Context, key: str) -> compiler.CompileResult | None:
     return _result(context, library, *helpers.find(key)[2:])
 
 
-def _result(
-    context: Context, library: HelperLibrary, description: Any, signature: Any
-) -> compiler.CompileResult:
+def _result(context: Context, library: HelperLibrary, description: Any, signature: Any) -> Any:
     """Return a helper as the result of a compilation, and register it with Numba's context."""
     # Made anew for each dispatcher: Numba removes the function from its tables with the dispatcher.
     environment = Environment.from_fndesc(description)

@@ -16,21 +16,19 @@ class WarmingPlan:
     """
 
     def __init__(self, parts: list[list[str]]) -> None:
-        """Take the names of parts, a list for each family."""
         self._waiting = [list(family) for family in parts if family]
         self._begun: list[list[str]] = []
 
     def next(self, family: list[str]) -> tuple[str | None, list[str]]:
         """Return the next part for a process, None if none is left, and the family it works on.
 
-        `family` is what the last call for this process returned as its family, at first empty: the
-        list of the parts left in it, from which other processes may take some.
+        `family` is what the last call for this process returned, at first empty: a list of parts
+        left.
         """
-        if family:
-            return family.pop(0), family
-        if self._waiting:
+        if not family and self._waiting:
             family = self._waiting.pop(0)
             self._begun.append(family)
+        if family:
             return family.pop(0), family
         # Take a part of the family that has the most left, but stay outside that family: the next
         # call then looks again for the one with the most left.
@@ -42,30 +40,29 @@ def compile_together(
     processes: int, progress: Callable[[int, int], object], parts: list[list[str]],
     work: Callable[[str], None],
 ) -> None:  # fmt: skip
-    """Call work(name) for the names of all parts, a list for each family, in several processes.
+    """Call work(name) for all parts, a list for each family, in several processes.
 
-    `work` must be a function that other processes can import. progress(done, total) counts parts.
+    Other processes must be able to import `work`. progress(done, total) counts parts.
     """
     plan, total, done = WarmingPlan(parts), sum(map(len, parts)), 0
     # Spawned, because a fork would inherit locks of threads that it does not have. Ctrl-C is for
     # this process, which ends the others.
     settings: Any = get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)
     children: list[Any] = [ProcessPoolExecutor(1, *settings) for _ in range(min(processes, total))]
-    running: dict[Future[str], tuple[Any, list[str]]] = {}
+    running: dict[Future[None], tuple[Any, list[str]]] = {}
 
     # Give a process its next part; `family` is as for `WarmingPlan.next`.
     def send_next(child: Any, family: list[str]) -> None:
         name, family = plan.next(family)
         if name is not None:
-            running[child.submit(_error_of, work, name)] = child, family
+            running[child.submit(_do, work, name)] = child, family
 
     try:
         for child in children:
             send_next(child, [])
         while running:
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                if error := future.result():
-                    raise RuntimeError(error)
+                future.result()
                 done += 1
                 progress(done, total)
                 send_next(*running.pop(future))
@@ -80,11 +77,9 @@ def compile_together(
             child.shutdown()
 
 
-def _error_of(work: Callable[[str], None], name: str) -> str:
-    """Call work(name) in a process of its own; return the text of an exception, or an empty one."""
-    # The text, because some exceptions cannot be pickled.
+def _do(work: Callable[[str], None], name: str) -> None:
+    """Call work(name); raise a RuntimeError for an exception, as some cannot be pickled."""
     try:
         work(name)
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    return ""
+        raise RuntimeError(f"{type(error).__name__}: {error}") from None

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite import ir
 from numba import types
 
 from bvh.runtime.compiler.code_generator import host_features
-from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingContext, Value
+from bvh.runtime.compiler.code_types import Operation, Type
 from bvh.runtime.jit import emits, literal_operation, llvm_operation
 from bvh.runtime.simd.cpu import HAS_FMA
 from bvh.runtime.simd.vectors import (
@@ -26,32 +25,26 @@ from bvh.runtime.simd.vectors import (
 
 
 @literal_operation
-def select(typingctx: TypingContext, mask: Type, a: Type, b: Type) -> Operation:
+def select(typingctx, mask, a, b):
     """Return the lanes of a where the mask is set, else of b; one of two scalars for a boolean."""
-    # Scalars are copied into the lanes of a mask.
-    scalars = [types.unliteral(ty) for ty in (a, b)]
-    if isinstance(mask, Vec):
-        kind = result_type(a, b)
-        kind = kind if kind is None or isinstance(kind, Vec) else Vec(kind, mask.n)
-    else:
-        kind = result_type(a, b) if mask == types.boolean else None
-    if kind is None or isinstance(kind, Vec) != isinstance(mask, Vec):
+    kind = result_type(a, b)
+    if kind is None:
         return None
+    # Scalars are copied into the lanes of a mask.
+    if isinstance(mask, Vec) and not isinstance(kind, Vec):
+        kind = Vec(kind, mask.n)
 
     def codegen(context, builder, sig, args):
         chosen = operands(context, builder, sig.args[1:], args[1:], kind)
         return builder.select(args[0], *chosen)
 
-    return kind(mask, *scalars), codegen
+    return kind(mask, types.unliteral(a), types.unliteral(b)), codegen
 
 
 def _multiply_add(exact: bool) -> Callable[..., Operation]:
-    """Return the function of a Numba intrinsic for a * b + c, always rounded once if `exact`.
+    """Return the function of an intrinsic for a * b + c, rounded once if `exact`."""
 
-    Otherwise float32 is rounded twice on CPUs without an instruction that fuses both steps.
-    """
-
-    def build(typingctx: TypingContext, a: Type, b: Type, c: Type) -> Operation:
+    def build(typingctx, a, b, c):
         vecs = [ty for ty in (a, b, c) if isinstance(ty, Vec)]
         kind = vecs[0] if vecs else types.float64
         if any(vec != kind or not isinstance(vec.dtype, types.Float) for vec in vecs):
@@ -82,18 +75,16 @@ fma.__doc__ = "Return a*b + c; of float32 lanes rounded twice where the CPU cann
 
 
 @literal_operation
-def sqrt(typingctx: TypingContext, a: Type) -> Operation:
+def sqrt(typingctx, a):
     """Return the square roots of floats or of lanes of them, rounded correctly; NaN below zero."""
     # As an instruction: `math.sqrt` would be a call of C.
-    if not isinstance(getattr(a, "dtype", a), types.Float):
-        return None
     return a(a), emits(lambda b, x: call(b, "llvm.sqrt", [x]))
 
 
 def _extreme(symbol: str) -> Callable[..., Operation]:
     """Return the function of an intrinsic (a, b) that chooses a where `a symbol b`, else b."""
 
-    def build(typingctx: TypingContext, a: Type, b: Type) -> Operation:
+    def build(typingctx, a, b):
         kind = result_type(a, b)
         if kind is None:
             return None
@@ -117,8 +108,8 @@ greater.__doc__ = "Return a where a > b, else b, of lanes or scalars; b where ei
 def _strict_extreme(name: str) -> Callable[..., Operation]:
     """Return the function of an intrinsic for the larger ("max") or smaller lanes ("min")."""
 
-    def build(typingctx: TypingContext, a: Type, b: Type) -> Operation:
-        if not isinstance(a, Vec) or a != b or a.dtype != types.float32:
+    def build(typingctx, a, b):
+        if a != b or a.dtype != types.float32:
             return None
         has_avx = a.n == 8 and host_features().get("avx")
         full = f"llvm.x86.avx.{name}.ps.256" if has_avx else f"llvm.{name}num.v{a.n}f32"
@@ -136,15 +127,12 @@ minimum.__doc__ = "Return the smaller of each two float32 lanes, none of which m
 
 
 @literal_operation
-def lowest(typingctx: TypingContext, vector: Type) -> Operation:
+def lowest(typingctx, vector):
     """Return the smallest lane. No lane may be NaN; a result of zero may have either sign."""
     # The lower half of the lanes is compared with the upper one, until one lane is left.
-    if not isinstance(vector, Vec):
-        return None
-
     is_float = isinstance(vector.dtype, types.Float)
 
-    def emit(builder: Builder, value: Value) -> Value:
+    def emit(builder, value):
         n = vector.n
         while n > 1:
             n //= 2
@@ -159,15 +147,12 @@ def lowest(typingctx: TypingContext, vector: Type) -> Operation:
 
 
 @literal_operation
-def convert(typingctx: TypingContext, vector: Type, like: Type) -> Operation:
+def convert(typingctx, vector, like):
     """Convert lanes to numbers of the type of the scalar `like`."""
     # Floats are rounded to the nearest float, or towards zero to an integer, whose range they must
     # not exceed. Narrower integers keep the low bits.
-    if not isinstance(vector, Vec):
-        return None
     kind = types.unliteral(like)
     source, result = vector.dtype, Vec(kind, vector.n)
-
     are_floats = isinstance(source, types.Float), isinstance(kind, types.Float)
     wider = kind.bitwidth > source.bitwidth
     cast = {
@@ -180,12 +165,9 @@ def convert(typingctx: TypingContext, vector: Type, like: Type) -> Operation:
 
 
 def _same_bits(kinds: dict[Type, Type]) -> Callable[..., Operation]:
-    """Return the function of an intrinsic that reads the bits of a value as another type.
+    """Return the function of an intrinsic that reads bits as another type, by a dict of types."""
 
-    `kinds` has the new type of a number, or of lanes, by the old one.
-    """
-
-    def build(typingctx: TypingContext, value: Type) -> Operation:
+    def build(typingctx, value):
         kind = kinds[types.unliteral(getattr(value, "dtype", value))]
         result = Vec(kind, value.n) if isinstance(value, Vec) else kind
         llvm = result.llvm if isinstance(value, Vec) else LLVM[kind]
@@ -202,23 +184,23 @@ as_floats.__doc__ = "Return the bits of integer lanes, or of a scalar, as floati
 
 
 @llvm_operation
-def popcount(typingctx: TypingContext, x: Type) -> Operation:
+def popcount(typingctx, x):
     """Return the number of set bits."""
     return types.int64(types.int64), emits(lambda b, x: call(b, "llvm.ctpop", [x]))
 
 
 @llvm_operation
-def lowest_bit(typingctx: TypingContext, x: Type) -> Operation:
+def lowest_bit(typingctx, x):
     """Return the index of the lowest set bit; 64 for 0."""
     zero = ir.Constant(BIT, 0)
     return types.int64(types.int64), emits(lambda b, x: call(b, "llvm.cttz", [x, zero]))
 
 
 @llvm_operation
-def highest_bit(typingctx: TypingContext, x: Type) -> Operation:
+def highest_bit(typingctx, x):
     """Return the index of the highest set bit; -1 for 0."""
 
-    def emit(builder: Builder, x: Value) -> Value:
+    def emit(builder, x):
         zeros = call(builder, "llvm.ctlz", [x, ir.Constant(BIT, 0)])
         return builder.sub(ir.Constant(LONG, 63), zeros)
 
@@ -226,7 +208,7 @@ def highest_bit(typingctx: TypingContext, x: Type) -> Operation:
 
 
 @llvm_operation
-def cycles(typingctx: TypingContext) -> Operation:
+def cycles(typingctx):
     """Return the cycle counter of the CPU; 0 where it cannot be read."""
     name = "llvm.readcyclecounter"
     return types.int64(), emits(lambda b: b.call(declare(b, name, [], LONG, plain=True), []))

@@ -4,29 +4,26 @@ LLVM does not find the instructions that permute lanes by a vector of indices, o
 to the front. So they are chosen here by the CPU's features, with generic code for other CPUs.
 """
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numpy.typing import NDArray
 
 from bvh.runtime.compiler.code_generator import host_features
-from bvh.runtime.compiler.code_types import Builder, Operation, Type, TypingContext, Value
+from bvh.runtime.compiler.code_types import Builder, Value
 from bvh.runtime.jit import emits, inlined, literal_operation, llvm_operation
 from bvh.runtime.simd.cpu import WIDTH
 from bvh.runtime.simd.memory import load_bytes
-from bvh.runtime.simd.vectors import BIT, INT, LLVM, LONG, Vec, call, indices, spread, suffix_of
+from bvh.runtime.simd.vectors import BIT, INT, LONG, Vec, call, indices, spread, suffix_of
 
 
 @literal_operation
-def splat(typingctx: TypingContext, value: Type, n: Type) -> Operation:
+def splat(typingctx, value, n):
     """Return a vector with a scalar in all n lanes."""
     scalar = types.unliteral(value)
-    if not (scalar in LLVM and isinstance(n, types.IntegerLiteral)):
-        return None
     vec = Vec(scalar, n.literal_value)
 
-    def emit(builder: Builder, value: Value, n: Value) -> Value:
+    def emit(builder, value, n):
         # Numba may hold a boolean in 8 bits; lanes of masks have one.
         if scalar == types.boolean and value.type != BIT:
             value = builder.trunc(value, BIT)
@@ -36,7 +33,7 @@ def splat(typingctx: TypingContext, value: Type, n: Type) -> Operation:
 
 
 @literal_operation
-def full_like(typingctx: TypingContext, like: Type, value: Type) -> Operation:
+def full_like(typingctx, like, value):
     """Return a scalar in as many lanes as `like` has; the scalar itself if `like` is a scalar."""
     scalar = types.unliteral(value)
     kind = Vec(scalar, like.n) if isinstance(like, Vec) else scalar
@@ -45,13 +42,11 @@ def full_like(typingctx: TypingContext, like: Type, value: Type) -> Operation:
 
 
 @llvm_operation
-def from_lanes(typingctx: TypingContext, numbers: Type) -> Operation:
+def from_lanes(typingctx, numbers):
     """Return the vector whose lanes are the numbers of a tuple, all of one type."""
-    if not isinstance(numbers, types.UniTuple):
-        return None
     vec = Vec(numbers.dtype, len(numbers))
 
-    def emit(builder: Builder, numbers: Value) -> Value:
+    def emit(builder, numbers):
         result = ir.Constant(vec.llvm, ir.Undefined)
         for k in range(vec.n):
             number = builder.extract_value(numbers, k)
@@ -62,19 +57,15 @@ def from_lanes(typingctx: TypingContext, numbers: Type) -> Operation:
 
 
 @literal_operation
-def lane(typingctx: TypingContext, vector: Type, i: Type) -> Operation:
+def lane(typingctx, vector, i):
     """Return lane i of a vector."""
-    if not isinstance(vector, Vec) or vector.dtype == types.boolean:
-        return None
     signature = vector.dtype(vector, types.int32)
     return signature, emits(lambda b, vector, i: b.extract_element(vector, i))
 
 
 @llvm_operation
-def three_of(typingctx: TypingContext, vector: Type) -> Operation:
+def three_of(typingctx, vector):
     """Return the first three of four int32 lanes, which are not negative, as integers."""
-    if vector != Vec(types.int32, 4):
-        return None
     kind = types.UniTuple(types.int64, 3)
 
     def codegen(context, builder, sig, args):
@@ -86,37 +77,33 @@ def three_of(typingctx: TypingContext, vector: Type) -> Operation:
         z = builder.zext(builder.extract_element(args[0], ir.Constant(INT, 2)), LONG)
         return context.make_tuple(builder, kind, [x, y, z])
 
-    return kind(vector), codegen
+    return kind(Vec(types.int32, 4)), codegen
 
 
 @literal_operation
-def part(typingctx: TypingContext, vector: Type, begin: Type, n: Type) -> Operation:
+def part(typingctx, vector, begin, n):
     """Return n lanes of a vector from lane `begin` on; both are constants."""
-    if not isinstance(vector, Vec):
-        return None
     lanes = indices(range(begin.literal_value, begin.literal_value + n.literal_value))
     result = Vec(vector.dtype, n.literal_value)
     return result(vector, begin, n), emits(lambda b, v, *_: b.shuffle_vector(v, v, lanes))
 
 
 @literal_operation
-def joined(typingctx: TypingContext, a: Type, b: Type) -> Operation:
+def joined(typingctx, a, b):
     """Return a vector of twice as many lanes: the lanes of a, then the lanes of b."""
-    if not isinstance(a, Vec) or a != b:
-        return None
     lanes = indices(range(2 * a.n))
-    return Vec(a.dtype, 2 * a.n)(a, b), emits(lambda c, a, b: c.shuffle_vector(a, b, lanes))
+    return Vec(a.dtype, 2 * a.n)(a, a), emits(lambda c, a, b: c.shuffle_vector(a, b, lanes))
 
 
 @literal_operation
-def lane_numbers(typingctx: TypingContext, n: Type) -> Operation:
+def lane_numbers(typingctx, n):
     """Return the int32 lanes 0, 1, 2 ... n - 1."""
     vec = Vec(types.int32, n.literal_value)
     return vec(n), emits(lambda b, n: ir.Constant(vec.llvm, list(range(vec.n))))
 
 
 @literal_operation
-def mask_bits(typingctx: TypingContext, mask: Type) -> Operation:
+def mask_bits(typingctx, mask):
     """Return a mask as an integer, lane 0 in the lowest bit."""
     if not (isinstance(mask, Vec) and mask.dtype == types.boolean):
         return None
@@ -125,7 +112,7 @@ def mask_bits(typingctx: TypingContext, mask: Type) -> Operation:
 
 
 @literal_operation
-def mask_of(typingctx: TypingContext, bits: Type, n: Type) -> Operation:
+def mask_of(typingctx, bits, n):
     """Return the n lowest bits of an integer as a mask of n lanes; lane 0 is the lowest bit."""
     vec = Vec(types.boolean, n.literal_value)
     small = ir.IntType(vec.n)
@@ -133,27 +120,22 @@ def mask_of(typingctx: TypingContext, bits: Type, n: Type) -> Operation:
 
 
 def _native_permute(vec: Vec) -> str | None:
-    """Return LLVM's name of the x86 instruction that permutes lanes of such a vector, or None."""
-    kind = {types.float32: ("ps", "sf"), types.int32: ("d", "si")}.get(vec.dtype)
-    if kind and vec.n == 8 and host_features().get("avx2"):
-        return f"llvm.x86.avx2.perm{kind[0]}"
-    if kind and vec.n == 16 and host_features().get("avx512f"):
-        return f"llvm.x86.avx512.permvar.{kind[1]}.512"
-    return None
-
-
-def _byte_permute() -> str | None:
-    """Return LLVM's name of the instruction that permutes 16 bytes by indices, or None."""
-    if host_features().get("ssse3"):
-        return "llvm.x86.ssse3.pshuf.b.128"
-    return "llvm.aarch64.neon.tbl1.v16i8" if host_features().get("neon") else None
+    """Return LLVM's name of the instruction that permutes lanes, or 16 bytes of four, or None."""
+    letters = {types.float32: ("ps", "sf"), types.int32: ("d", "si")}.get(vec.dtype)
+    if letters is None:
+        return None
+    instructions = [
+        (4, "ssse3", "llvm.x86.ssse3.pshuf.b.128"),
+        (4, "neon", "llvm.aarch64.neon.tbl1.v16i8"),
+        (8, "avx2", f"llvm.x86.avx2.perm{letters[0]}"),
+        (16, "avx512f", f"llvm.x86.avx512.permvar.{letters[1]}.512"),
+    ]
+    features = host_features()
+    return next((name for n, on, name in instructions if n == vec.n and features.get(on)), None)
 
 
 def _permuted_bytes(builder: Builder, instruction: str, value: Value, order: Value) -> Value:
-    """Return a vector of 4 x 32 bits with lane order[k] of `value` in lane k.
-
-    `instruction` is LLVM's name of the one that permutes 16 bytes by indices.
-    """
+    """Return lanes order[k] of 4 x 32 bits in lanes k, by an instruction that permutes 16 bytes."""
     # Byte i of lane k is byte 4 * (order[k] & 3) + i of the vector. The product has the first term
     # in each byte of lane k.
     kind, three = ir.VectorType(ir.IntType(8), 16), ir.Constant(order.type, [3] * 4)
@@ -164,17 +146,15 @@ def _permuted_bytes(builder: Builder, instruction: str, value: Value, order: Val
 
 
 @literal_operation
-def permute(typingctx: TypingContext, vector: Type, order: Type) -> Operation:
+def permute(typingctx, vector, order):
     """Return lane order[k] of the vector in lane k; indices are modulo the number of lanes."""
-    if not (isinstance(vector, Vec) and order == Vec(types.int32, vector.n)):
-        return None
-    native, by_bytes = _native_permute(vector), _byte_permute()
+    native = _native_permute(vector)
 
-    def emit(builder: Builder, value: Value, order: Value) -> Value:
-        if native is not None:
+    def emit(builder, value, order):
+        if native and vector.n == 4:
+            return _permuted_bytes(builder, native, value, order)
+        if native:
             return call(builder, native, [value, order], plain=True)
-        if by_bytes and vector.n == 4 and vector.dtype in (types.float32, types.int32):
-            return _permuted_bytes(builder, by_bytes, value, order)
         result = ir.Constant(value.type, ir.Undefined)
         for k in range(vector.n):
             at = builder.and_(
@@ -184,7 +164,7 @@ def permute(typingctx: TypingContext, vector: Type, order: Type) -> Operation:
             result = builder.insert_element(result, picked, ir.Constant(INT, k))
         return result
 
-    return vector(vector, order), emits(emit)
+    return vector(vector, Vec(types.int32, vector.n)), emits(emit)
 
 
 def compress_orders(n: int) -> NDArray[np.int32]:
@@ -195,16 +175,14 @@ def compress_orders(n: int) -> NDArray[np.int32]:
 
 
 @literal_operation
-def _compress(typingctx: TypingContext, vector: Type, mask: Type) -> Operation:
+def _compress(typingctx, vector, mask):
     """Move the lanes of a mask to the front, by LLVM's own operation; the rest is undefined."""
-    if not (isinstance(vector, Vec) and mask == Vec(types.boolean, vector.n)):
-        return None
 
-    def emit(builder: Builder, value: Value, mask: Value) -> Value:
+    def emit(builder, value, mask):
         name = f"llvm.experimental.vector.compress.{suffix_of(value.type)}"
         return call(builder, name, [value, mask, ir.Constant(value.type, ir.Undefined)], plain=True)
 
-    return vector(vector, mask), emits(emit)
+    return vector(vector, Vec(types.boolean, vector.n)), emits(emit)
 
 
 if WIDTH <= 8 and not host_features().get("avx512vl"):

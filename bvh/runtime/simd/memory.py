@@ -1,58 +1,39 @@
 """Loads and stores of scalars and vectors through arrays and pointers. Nothing is checked.
 
-An index counts elements in memory order. Where a float32 array holds the bits of integers, these
-are int32.
+Arrays are C-contiguous, and an index counts their elements. Where a float32 array holds the bits of
+integers, these are int32.
 """
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
+from typing import Any
+
 from llvmlite import ir
 from numba import types
 
-from bvh.runtime.compiler.code_types import (
-    Builder,
-    Context,
-    Operation,
-    Signature,
-    Type,
-    TypedCode,
-    TypingContext,
-    Value,
-    Values,
-)
+from bvh.runtime.compiler.code_types import Builder, Context, Type, TypedCode, Value
 from bvh.runtime.jit import emits, literal_operation
 from bvh.runtime.simd.vectors import INT, LLVM, LONG, Vec, declare, indices
 
 
-def is_flat(array: Type, dtype: Type | None = None) -> bool:
-    """Return whether a type is a pointer or C-contiguous array of `dtype`; None: of any numbers."""
-    flat = isinstance(array, types.CPointer) or (
-        isinstance(array, types.Array) and array.layout == "C"
-    )
-    return flat and (array.dtype in LLVM if dtype is None else array.dtype == dtype)
-
-
-def _data_of(context: Context, builder: Builder, ty: Type, array: Value) -> Value:
-    """Return the address of the first element of an array, or pointer, of type `ty`."""
-    if isinstance(ty, types.CPointer):
+def _data_of(context: Context, builder: Builder, kind: Type, array: Value) -> Value:
+    """Return the address of the first element of an array, or pointer, of a type."""
+    if isinstance(kind, types.CPointer):
         return array
-    return context.make_array(ty)(context, builder, array).data
+    if kind.layout != "C":
+        raise TypeError(f"{kind} is not C-contiguous")
+    return context.make_array(kind)(context, builder, array).data
 
 
-def _element(
-    context: Context, builder: Builder, sig: Signature, args: Values, llvm: ir.Type | None = None
-) -> Value:
+def _element(context: Context, builder: Builder, sig: Any, args: Any, to: Any = None) -> Value:
     """Return the pointer to element args[1] of the array args[0], cast to an LLVM type if given."""
     place = builder.gep(_data_of(context, builder, sig.args[0], args[0]), [args[1]])
-    return place if llvm is None else builder.bitcast(place, llvm.as_pointer())
+    return place if to is None else builder.bitcast(place, to.as_pointer())
 
 
 @literal_operation
-def pointer(typingctx: TypingContext, array: Type) -> Operation:
-    """Return the pointer to a C-contiguous array's data, which operations take in its place."""
+def pointer(typingctx, array):
+    """Return the pointer to an array's data, which operations take in its place."""
     # References to an array are counted at every call, with an atomic instruction; those of a
     # pointer are not, so the caller keeps the array alive.
-    if not (is_flat(array) or isinstance(array, types.CPointer)):
-        return None
 
     def codegen(context, builder, sig, args):
         return _data_of(context, builder, sig.args[0], args[0])
@@ -61,7 +42,7 @@ def pointer(typingctx: TypingContext, array: Type) -> Operation:
 
 
 @literal_operation
-def pointer_to(typingctx: TypingContext, target: Type, like: Type) -> Operation:
+def pointer_to(typingctx, target, like):
     """Return the address `target`, an integer, as a pointer to numbers of the type of `like`."""
     kind = types.CPointer(types.unliteral(like))
 
@@ -72,18 +53,14 @@ def pointer_to(typingctx: TypingContext, target: Type, like: Type) -> Operation:
 
 
 @literal_operation
-def shifted(typingctx: TypingContext, array: Type, offset: Type) -> Operation:
+def shifted(typingctx, array, offset):
     """Return a pointer moved on by `offset` elements."""
-    if not isinstance(array, types.CPointer):
-        return None
     return array(array, types.intp), emits(lambda b, array, offset: b.gep(array, [offset]))
 
 
 @literal_operation
-def address(typingctx: TypingContext, array: Type, index: Type) -> Operation:
+def address(typingctx, array, index):
     """Return the address of the element at an index of an array, as an integer."""
-    if not is_flat(array):
-        return None
 
     def codegen(context, builder, sig, args):
         return builder.ptrtoint(_element(context, builder, sig, args), LONG)
@@ -92,7 +69,7 @@ def address(typingctx: TypingContext, array: Type, index: Type) -> Operation:
 
 
 @literal_operation
-def prefetch_address(typingctx: TypingContext, target: Type) -> Operation:
+def prefetch_address(typingctx, target):
     """Prefetch the cache line at an address, whether there is memory or not."""
 
     def codegen(context, builder, sig, args):
@@ -128,22 +105,20 @@ def writing(array: Type, dtype: Type) -> TypedCode:
 
 
 @literal_operation
-def peek(typingctx: TypingContext, array: Type, index: Type) -> Operation:
+def peek(typingctx, array, index):
     """Return the element at an index of an array or pointer."""
-    return reading(array, array.dtype) if is_flat(array) else None
+    return reading(array, array.dtype)
 
 
 @literal_operation
-def poke(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Operation:
+def poke(typingctx, array, index, value):
     """Set the element at an index of an array or pointer to a value."""
-    return writing(array, array.dtype) if is_flat(array) else None
+    return writing(array, array.dtype)
 
 
 @literal_operation
-def claim(typingctx: TypingContext, array: Type, index: Type) -> Operation:
+def claim(typingctx, array, index):
     """Add 1 to element `index` of an int64 array, atomically; return what it was before."""
-    if not is_flat(array, types.int64):
-        return None
 
     def codegen(context, builder, sig, args):
         place = _element(context, builder, sig, args)
@@ -153,9 +128,9 @@ def claim(typingctx: TypingContext, array: Type, index: Type) -> Operation:
 
 
 @literal_operation
-def peek_int(typingctx: TypingContext, array: Type, index: Type) -> Operation:
+def peek_int(typingctx, array, index):
     """Read an element of a float32 array as the int32 whose bits it holds."""
-    return reading(array, types.int32) if is_flat(array, types.float32) else None
+    return reading(array, types.int32) if array.dtype == types.float32 else None
 
 
 def loading(array: Type, n: Type, lane: Type) -> TypedCode:
@@ -170,18 +145,14 @@ def loading(array: Type, n: Type, lane: Type) -> TypedCode:
 
 
 @literal_operation
-def load(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operation:
+def load(typingctx, array, index, n):
     """Return n elements of an array, from an index on, as a vector."""
-    if not (is_flat(array) and isinstance(n, types.IntegerLiteral)):
-        return None
     return loading(array, n, array.dtype)
 
 
 @literal_operation
-def load_bytes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operation:
+def load_bytes(typingctx, array, index, n):
     """Load n bytes of an array from an index on, each into a lane of int32."""
-    if not is_flat(array, types.uint8):
-        return None
     vec = Vec(types.int32, n.literal_value)
 
     def codegen(context, builder, sig, args):
@@ -192,10 +163,8 @@ def load_bytes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> O
 
 
 @literal_operation
-def load_threes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operation:
+def load_threes(typingctx, array, index, n):
     """Load n rows of three from an index on, as three vectors: all x, all y, all z."""
-    if not (is_flat(array) and isinstance(n, types.IntegerLiteral)):
-        return None
     vec = Vec(array.dtype, n.literal_value)
 
     def codegen(context, builder, sig, args):
@@ -212,10 +181,8 @@ def load_threes(typingctx: TypingContext, array: Type, index: Type, n: Type) -> 
 
 
 @literal_operation
-def load_fours(typingctx: TypingContext, array: Type, index: Type, n: Type) -> Operation:
+def load_fours(typingctx, array, index, n):
     """Load n rows of four from an index on, as four vectors: all x, all y, all z, all w."""
-    if not (is_flat(array) and isinstance(n, types.IntegerLiteral)):
-        return None
     vec = Vec(array.dtype, n.literal_value)
     _, load_part = loading(array, n, array.dtype)
 
@@ -237,10 +204,7 @@ def load_fours(typingctx: TypingContext, array: Type, index: Type, n: Type) -> O
 
 
 def storing(array: Type, value: Type, lane: Type) -> TypedCode:
-    """Return the operation (array, index, value) that stores lanes, or a scalar, as a type `lane`.
-
-    A value of a wider type is narrowed.
-    """
+    """Return the operation (array, index, value) that stores lanes, or a scalar, as `lane`."""
     llvm = Vec(lane, value.n).llvm if isinstance(value, Vec) else LLVM[lane]
     # How to narrow a value, by its type. Where `lane` is float64, None replaces "fptrunc".
     narrow = {types.float64: "fptrunc", lane: None}.get(getattr(value, "dtype", value), "trunc")
@@ -255,32 +219,25 @@ def storing(array: Type, value: Type, lane: Type) -> TypedCode:
 
 
 @literal_operation
-def store(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Operation:
+def store(typingctx, array, index, value):
     """Store a vector, or a scalar, from an index on; doubles are rounded to an array's float32."""
     dtype = getattr(value, "dtype", value)
     rounds = dtype == types.float64 and array.dtype == types.float32
-    if not (is_flat(array) and (dtype == array.dtype or rounds)):
-        return None
-    return storing(array, value, array.dtype)
+    return storing(array, value, array.dtype) if dtype == array.dtype or rounds else None
 
 
 @literal_operation
-def store_ints(typingctx: TypingContext, array: Type, index: Type, value: Type) -> Operation:
+def store_ints(typingctx, array, index, value):
     """Store the low bits of integers, lanes or a scalar, as int32 into a float32 array."""
     value = types.unliteral(value)
     is_integer = isinstance(getattr(value, "dtype", value), types.Integer)
-    if not (is_integer and is_flat(array, types.float32)):
-        return None
-    return storing(array, value, types.int32)
+    fits = is_integer and array.dtype == types.float32
+    return storing(array, value, types.int32) if fits else None
 
 
 @literal_operation
-def gather(
-    typingctx: TypingContext, array: Type, index: Type, step: Type, offset: Type
-) -> Operation:
+def gather(typingctx, array, index, step, offset):
     """Return a vector whose lane k is element index[k] * step + offset of an array."""
-    if not (is_flat(array) and index.dtype == types.int64):
-        return None
     vec = Vec(array.dtype, index.n)
 
     def codegen(context, builder, sig, args):
@@ -293,14 +250,12 @@ def gather(
             result = builder.insert_element(result, value, ir.Constant(INT, k))
         return result
 
-    return vec(array, index, types.intp, types.intp), codegen
+    return vec(array, Vec(types.int64, vec.n), types.intp, types.intp), codegen
 
 
 @literal_operation
-def gather_threes(typingctx: TypingContext, array: Type, row: Type) -> Operation:
+def gather_threes(typingctx, array, row):
     """Return three vectors; lanes k are the numbers in row row[k] of an array of rows of three."""
-    if not (is_flat(array) and row.dtype == types.int64):
-        return None
     vec = Vec(array.dtype, row.n)
     kind = types.UniTuple(vec, 3)
 
@@ -327,4 +282,4 @@ def gather_threes(typingctx: TypingContext, array: Type, row: Type) -> Operation
         ]
         return context.make_tuple(builder, kind, [*columns, last])
 
-    return kind(array, row), codegen
+    return kind(array, Vec(types.int64, vec.n)), codegen

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite import ir
 from numba import extending, types
 from numba.core.typing import templates
@@ -30,29 +30,24 @@ class Vec(types.Type):
     """`n` lanes of float32, float64, int16, int32, int64, or of booleans (a mask)."""
 
     def __init__(self, dtype: types.Type, n: int) -> None:
-        """Take the type of the lanes, and their number."""
-        self.dtype = dtype
-        self.n = n
+        self.dtype, self.n = dtype, n
         super().__init__(name=f"Vec({dtype}, {n})")
 
     @property
     def llvm(self) -> ir.VectorType:
-        """The type in LLVM."""
         return ir.VectorType(LLVM[self.dtype], self.n)
 
 
 @extending.register_model(Vec)
 class _VecModel(extending.models.PrimitiveModel):
-    def __init__(self, dmm: extending.models.DataModelManager, fe_type: Vec) -> None:
-        """Represent a vector type of kernels by its type in LLVM, for Numba."""
-        super().__init__(dmm, fe_type, fe_type.llvm)
+    def __init__(self, manager: extending.models.DataModelManager, kind: Vec) -> None:
+        super().__init__(manager, kind, kind.llvm)
 
 
 class Reference(types.Type):
     """The address of a tuple in the memory of a function that is still running."""
 
     def __init__(self, target: Type) -> None:
-        """Take the type of the tuple."""
         self.target = target
         super().__init__(name=f"Reference({target})")
 
@@ -60,7 +55,6 @@ class Reference(types.Type):
 @extending.register_model(Reference)
 class _ReferenceModel(extending.models.PrimitiveModel):
     def __init__(self, manager: extending.models.DataModelManager, kind: Reference) -> None:
-        """Represent a reference by a pointer to the tuple, for Numba."""
         pointer = manager.lookup(kind.target).get_value_type().as_pointer()
         super().__init__(manager, kind, pointer)
 
@@ -72,9 +66,7 @@ def suffix_of(ty: ir.Type) -> str:
     return {"float": "f32", "double": "f64"}.get(str(ty), str(ty))
 
 
-def declare(
-    builder: Builder, name: str, args: list[ir.Type], result: ir.Type, plain: bool = False
-) -> ir.Function:
+def declare(builder: Builder, name: str, args: Any, result: Any, plain: bool = False) -> Any:
     """Declare an LLVM intrinsic; unless `plain`, add the type of its first argument to the name."""
     full = name if plain else f"{name}.{suffix_of(args[0])}"
     module = builder.module
@@ -110,13 +102,8 @@ def result_type(*args: Type) -> Type | None:
     return kinds.pop() if len(kinds) == 1 and kinds <= set(LLVM) else None
 
 
-def operands(
-    context: Context, builder: Builder, kinds: Sequence[Type], values: Values, result: Type
-) -> list[Value]:
-    """Return the values of operands; if `result` has lanes, cast scalars and copy them into lanes.
-
-    `kinds` are the types of the operands, `result` is the type of the operation's result.
-    """
+def operands(context: Context, builder: Builder, kinds: Any, values: Values, result: Type) -> Any:
+    """Return the values of operands of types `kinds`; scalars are copied into lanes of `result`."""
     if not isinstance(result, Vec):
         return list(values)
     return [
@@ -129,13 +116,10 @@ def operands(
 
 def _vec_of(args: Sequence[Type]) -> Vec | None:
     """Return the type of the vectors among operands; None without any, or if types do not match."""
-    vecs = [ty for ty in args if isinstance(ty, Vec)]
-    if any(vec != vecs[0] for vec in vecs):
-        return None
-    scalars = (types.Number, types.Boolean, types.Literal)
-    if not vecs or not all(isinstance(ty, (Vec, *scalars)) for ty in args):
-        return None
-    return vecs[0]
+    vecs = {ty for ty in args if isinstance(ty, Vec)}
+    scalars = types.Number | types.Boolean | types.Literal
+    fits = len(vecs) == 1 and all(isinstance(ty, Vec | scalars) for ty in args)
+    return vecs.pop() if fits else None
 
 
 def _define(
@@ -144,8 +128,7 @@ def _define(
 ) -> None:  # fmt: skip
     """Define an operator of `arity` operands on vectors whose lanes are of the types `only`.
 
-    By default, lanes may be of any type. emit(builder, is_float, *operands) writes its code. With
-    `to_mask`, the result is a mask.
+    emit(builder, is_float, *operands) writes its code. With `to_mask`, the result is a mask.
     """
 
     class Template(templates.AbstractTemplate):
