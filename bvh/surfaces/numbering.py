@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from bvh.geometry.pairs.face_contacts import kinds_of_contact
 from bvh.geometry.pairs.flat_contacts import POINT
 from bvh.runtime.arguments import kernel_input
+from bvh.runtime.calls.entries import entry
+from bvh.runtime.jit import inlined, warms
 
 Reals = NDArray[np.float64]
 Ids = NDArray[np.int32]
@@ -73,6 +75,73 @@ def numbered(ids: NDArray[Any], count: int) -> tuple[Whole, Whole]:
     return distinct, rows[ids]
 
 
+@inlined
+def _end(point_ids, edge, higher):
+    """Return the higher or the lower point of an edge, 3 i + k of face i."""
+    i, k = edge // 3, edge % 3
+    p, q = point_ids[i, k], point_ids[i, k + 1 if k < 2 else 0]
+    return max(p, q) if higher else min(p, q)
+
+
+@entry
+def sort_edges(point_ids, order, first, counts):
+    """Sort the edges of faces by their ends: write `order` (3 m,) and `first` (3 m,).
+
+    `point_ids` (m, 3) are numbers of points; edge 3 i + k of face i begins at its corner k. `order`
+    gets all edges by their lower point, then by the higher one, then by number; `first`, for each
+    edge, the first one with the same ends. `counts` (n + 1,) is memory for n points.
+    """
+    # Sort by the higher point into `first`, then by the lower one into `order`: both by counting.
+    for higher in (True, False):
+        counts[:] = 0
+        for edge in range(len(order)):
+            counts[_end(point_ids, edge, higher) + 1] += 1
+        for point in range(1, len(counts)):
+            counts[point] += counts[point - 1]
+        for n in range(len(order)):
+            edge = n if higher else first[n]
+            point = _end(point_ids, edge, higher)
+            if higher:
+                first[counts[point]] = edge
+            else:
+                order[counts[point]] = edge
+            counts[point] += 1
+    last, low, high = np.int64(0), np.int64(-1), np.int64(-1)
+    for n in range(len(order)):
+        edge = order[n]
+        p, q = _end(point_ids, edge, False), _end(point_ids, edge, True)
+        if p != low or q != high:
+            last, low, high = edge, p, q
+        first[edge] = last
+
+
+@entry
+def connect(a, b, part):
+    """Write to `part` (n,) the lowest number that is connected to each, by neighbours a[i], b[i].
+
+    On entry, each is its own part.
+    """
+    # A part is a tree whose root is its lowest number; paths are halved as they are followed.
+    for n in range(len(a)):
+        i, j = a[n], b[n]
+        while part[i] != i:
+            part[i] = part[part[i]]
+            i = part[i]
+        while part[j] != j:
+            part[j] = part[part[j]]
+            j = part[j]
+        part[max(i, j)] = min(i, j)
+    for i in range(len(part)):
+        part[i] = part[part[i]]
+
+
+def connected(a: Whole, b: Whole, count: int) -> Whole:
+    """Return (count,) the lowest number that is connected to each, by neighbours a[i], b[i]."""
+    part = np.arange(count)
+    connect(kernel_input(a), kernel_input(b), part)
+    return part
+
+
 class Mesh(NamedTuple):
     """Some faces of one of two meshes."""
 
@@ -115,3 +184,11 @@ def faces_that_meet(
         for k in (0, 1)
     )
     return own, other, pairs, shared
+
+
+@warms("numbers of edges")
+def _warm() -> None:
+    """Compile the kernels of this module."""
+    ids = np.zeros(3, np.int64)
+    sort_edges(np.arange(3).reshape(1, 3), ids, ids.copy(), np.zeros(4, np.int64))
+    connect(ids, ids, ids.copy())

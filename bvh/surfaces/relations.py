@@ -220,11 +220,8 @@ def _parts_inside(
 
 def _is_flat(surface: Surface, edge: int) -> bool:
     """Return whether edge 3 i + k is of two faces in one plane, such as the diagonal of a quad."""
-    keys, order = surface._edges
-    first, last = (
-        np.searchsorted(keys, keys[edge], side, sorter=order) for side in ("left", "right")
-    )
-    faces = [surface.face(int(e) // 3) for e in order[first:last]]
+    alike = np.flatnonzero(surface.first_of_edge == surface.first_of_edge[edge])
+    faces = [surface.face(int(e) // 3) for e in alike]
     flat = not any(any(dots(faces[0].plane, face.corners)) for face in faces)
     return len(faces) == 2 and faces[0].has_area and flat
 
