@@ -11,7 +11,7 @@ from bvh.geometry.pairs.face_contacts import kinds_of_contact
 from bvh.geometry.pairs.flat_contacts import POINT
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
-from bvh.runtime.jit import inlined, warms
+from bvh.runtime.jit import warms
 
 Reals = NDArray[np.float64]
 Ids = NDArray[np.int32]
@@ -51,15 +51,6 @@ def _ranks_of(column: NDArray[Any]) -> tuple[Whole, int]:
     return ranks, int(ranks.max(initial=0)) + 1
 
 
-def first_rows(rows: NDArray[Any]) -> Whole:
-    """Return the index of the first of each group of equal rows (n, k), ascending."""
-    ranks = row_ranks(rows)
-    first = np.empty(ranks.max(initial=-1) + 1, np.int64)
-    # In reverse, so that the first of equal rows is written last.
-    first[ranks[::-1]] = np.arange(len(rows))[::-1]
-    return np.sort(first)
-
-
 def numbered(ids: NDArray[Any], count: int) -> tuple[Whole, Whole]:
     """Return (distinct, rows): the distinct `ids`, ascending, and the row there of each id.
 
@@ -75,44 +66,45 @@ def numbered(ids: NDArray[Any], count: int) -> tuple[Whole, Whole]:
     return distinct, rows[ids]
 
 
-@inlined
-def _end(point_ids, edge, higher):
-    """Return the higher or the lower point of an edge, 3 i + k of face i."""
-    i, k = edge // 3, edge % 3
-    p, q = point_ids[i, k], point_ids[i, k + 1 if k < 2 else 0]
-    return max(p, q) if higher else min(p, q)
-
-
 @entry
-def sort_edges(point_ids, order, first, counts):
-    """Sort the edges of faces by their ends: write `order` (3 m,) and `first` (3 m,).
+def sort_edges(low, high, order, first, counts):
+    """Sort edges by their ends: write `order` (m,) and `first` (m,).
 
-    `point_ids` (m, 3) are numbers of points; edge 3 i + k of face i begins at its corner k. `order`
-    gets all edges by their lower point, then by the higher one, then by number; `first`, for each
-    edge, the first one with the same ends. `counts` (n + 1,) is memory for n points.
+    `low` and `high` (m,) are numbers of their lower and higher ends. `order` gets all edges by
+    `low`, then by `high`, then by number; `first`, for each edge, the first one with the same ends.
+    `counts` (n + 1,) is memory for n numbers.
     """
-    # Sort by the higher point into `first`, then by the lower one into `order`: both by counting.
-    for higher in (True, False):
+    # Sort by `high` into `first`, then by `low` into `order`: both by counting.
+    for step in range(2):
+        ends = high if step == 0 else low
         counts[:] = 0
-        for edge in range(len(order)):
-            counts[_end(point_ids, edge, higher) + 1] += 1
-        for point in range(1, len(counts)):
-            counts[point] += counts[point - 1]
-        for n in range(len(order)):
-            edge = n if higher else first[n]
-            point = _end(point_ids, edge, higher)
-            if higher:
-                first[counts[point]] = edge
+        for edge in range(len(ends)):
+            counts[ends[edge] + 1] += 1
+        for k in range(1, len(counts)):
+            counts[k] += counts[k - 1]
+        for n in range(len(ends)):
+            edge = n if step == 0 else first[n]
+            place = counts[ends[edge]]
+            counts[ends[edge]] = place + 1
+            if step == 0:
+                first[place] = edge
             else:
-                order[counts[point]] = edge
-            counts[point] += 1
-    last, low, high = np.int64(0), np.int64(-1), np.int64(-1)
+                order[place] = edge
+    last = np.int64(0)
     for n in range(len(order)):
         edge = order[n]
-        p, q = _end(point_ids, edge, False), _end(point_ids, edge, True)
-        if p != low or q != high:
-            last, low, high = edge, p, q
+        if n == 0 or low[edge] != low[last] or high[edge] != high[last]:
+            last = edge
         first[edge] = last
+
+
+def sorted_edges(ends: Whole) -> tuple[Whole, Whole]:
+    """Return both results of `sort_edges` for edges (m, 2), in either direction."""
+    order, first = np.empty((2, len(ends)), np.int64)
+    one, two = ends.T
+    counts = np.empty(ends.max(initial=0) + 2, np.int64)
+    sort_edges(np.minimum(one, two), np.maximum(one, two), order, first, counts)
+    return order, first
 
 
 @entry
@@ -169,7 +161,7 @@ def faces_that_meet(
     arrays = [(kernel_input(vertices), kernel_input(faces)) for vertices, faces in meshes]
     kinds_of_contact(*arrays, kernel_input(pairs), shared)
     some = np.flatnonzero(shared != POINT)
-    pairs, shared = pairs[some], shared[some]
+    pairs, shared = pairs.take(some, 0), shared.take(some)
     ids, points, rows = [], [], []
     for side, (vertices, faces) in enumerate(meshes):
         used, pairs[:, side] = numbered(pairs[:, side], len(faces))
@@ -190,5 +182,5 @@ def faces_that_meet(
 def _warm() -> None:
     """Compile the kernels of this module."""
     ids = np.zeros(3, np.int64)
-    sort_edges(np.arange(3).reshape(1, 3), ids, ids.copy(), np.zeros(4, np.int64))
-    connect(ids, ids, ids.copy())
+    sorted_edges(np.zeros((1, 2), np.int64))
+    connected(ids, ids, 3)

@@ -410,7 +410,5 @@ def _warm() -> None:
     find_bends(joints)
     pairs = np.zeros((1, 2), np.int32)
     cells_at_contacts(joints, joints, pairs, flags, flags, flags, flags, flags)
-    scratch, corners = np.zeros((ROWS, MOST + 1), np.int64), np.zeros((1, MOST, 3))
-    common_polygons(
-        faces, faces, np.zeros((1, 2), np.int32), scratch, corners, np.zeros(1, np.int64)
-    )
+    scratch, corners = np.zeros((ROWS, MOST + 1), np.int64), np.zeros((MOST, 3))
+    common_polygons(faces, faces, pairs, scratch, corners, np.zeros(2, np.int64), pieces)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.rational import Face, exact_face, first_met
 from bvh.runtime.arguments import kernel_input
-from bvh.surfaces.numbering import connected, row_ranks, sort_edges
+from bvh.surfaces.numbering import connected, row_ranks, sorted_edges
 from bvh.surfaces.pair_signs import UNKNOWN, Joints, count_crossings, find_bends
 from bvh.tree.open_edges import hashes
 
@@ -293,12 +293,9 @@ class Surface:
 
     @cached_property
     def _sorted_edges(self) -> tuple[Whole, Whole]:
-        """Both results of `sort_edges`."""
-        order, first = np.empty((2, self._faces.size), np.int64)
-        sort_edges(
-            self.point_ids, order, first, np.empty(self.point_ids.max(initial=0) + 2, np.int64)
-        )
-        return order, first
+        """Both results of `sort_edges`; edge 3 i + k is edge k of face i."""
+        ids = self.point_ids
+        return sorted_edges(np.stack([ids, np.roll(ids, -1, axis=1)], axis=2).reshape(-1, 2))
 
     @property
     def _edge_order(self) -> Whole:

@@ -272,5 +272,5 @@ def _warm() -> None:
     signs = np.zeros((1, 15), np.int8)
     edge_segments(faces, faces, pairs, codes[:, 0].copy(), signs, codes, np.zeros((1, 2, 3)), sizes)
     mesh = np.zeros((1, 3), np.int32), np.zeros((1, 3), np.int64)
-    edges, ends = np.zeros((1, 2, 3), np.int32), np.zeros((2, 4), np.int64)
+    edges, ends = np.zeros((1, 2, 3), np.int32), np.zeros((2, 4), np.int32)
     identify_ends(codes, pairs, mesh, mesh, edges, ends)
