@@ -120,7 +120,7 @@ def curves_of(
     columns: Any = zip(*parts, strict=True)
     found = _Found(*map(np.concatenate, columns)) if len(parts) > 1 else [*parts, others][0]
     # Ends at exact points have numbers already, some negative; those of others follow.
-    numbers, named = found.ends[:, 1].copy(), found.ends[:, 0] == RATIONAL
+    numbers, named = found.ends[:, 1].astype(np.int64), found.ends[:, 0] == RATIONAL
     numbers -= numbers.min(initial=0)
     numbers[~named] = row_ranks(found.ends[~named]) + (numbers.max(initial=-1) + 1)
     numbers = numbers.reshape(-1, 2)
@@ -138,11 +138,10 @@ def curves_of(
 
 def _polygons_in_planes(own: Mesh, other: Mesh, pairs: Ids) -> Polygons:
     """Return the polygons that pairs of faces in one plane share; a size is UNSURE if undecided."""
-    # The memory that is not written to is never taken.
     corners, sizes = np.empty((MOST * len(pairs), 3)), np.empty(len(pairs), np.int64)
     starts, scratch = np.zeros(len(pairs) + 1, np.int64), np.empty((ROWS, MOST + 1), np.int64)
-    inputs = own.corners, other.corners, kernel_input(pairs), scratch
-    common_polygons(*inputs, corners, starts, sizes)
+    inputs = kernel_input(pairs), scratch, corners, starts, sizes
+    common_polygons(own.corners, other.corners, *inputs)
     return Polygons(corners[: starts[-1]], starts[:-1], sizes)
 
 

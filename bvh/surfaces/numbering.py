@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from bvh.runtime.jit import warms
 Reals = NDArray[np.float64]
 Ids = NDArray[np.int32]
 Whole = NDArray[np.int64]
+Columns = Sequence[NDArray[Any]] | NDArray[Any]
 
 
 def row_ranks(rows: NDArray[Any]) -> Whole:
@@ -23,14 +25,25 @@ def row_ranks(rows: NDArray[Any]) -> Whole:
 
     Rows are compared by the last column, then by the one before it, and so on.
     """
+    return _ranks_of(_keys_of(rows.T))[0]
+
+
+def come_in_pairs(columns: Columns) -> bool:
+    """Return whether there is an even number of each row of some columns (n,)."""
+    keys = np.sort(_keys_of(columns))
+    return len(keys) % 2 == 0 and bool((keys[::2] == keys[1::2]).all())
+
+
+def _keys_of(columns: Columns) -> Whole:
+    """Return integers (n,) in the order of the rows of some columns (n,), as in `row_ranks`."""
     # The keys, all below `bound`, have the order of the rows by the columns so far.
-    keys, bound = np.zeros(len(rows), np.int64), 1
-    for column in rows.T[::-1]:
+    keys, bound = np.zeros(len(columns[0]), np.int64), 1
+    for column in columns[::-1]:
         ranks, count = _ordered_integers(column)
         if bound * count >= 1 << 63:
             keys, bound = _ranks_of(keys)
         keys, bound = keys * count + ranks, bound * count
-    return _ranks_of(keys)[0]
+    return keys
 
 
 def _ordered_integers(column: NDArray[Any]) -> tuple[Whole, int]:

@@ -264,22 +264,16 @@ def _cells_in_plane(first, second, i, j, known):
 
 
 @inlined
-def _are_one(first, second, i, j):
-    """Return whether faces i and j, each with an area, are one: they have the same corners."""
-    if first.hashes[i] != second.hashes[j]:
-        return False
-    a, b = face_at(first.corners, i), face_at(second.corners, j)
-    return min(corner_index(a[0], b), min(corner_index(a[1], b), corner_index(a[2], b))) >= 0
-
-
-@inlined
 def _cells_of_one(first, second, i, j):
-    """Return the kinds of cells on both sides of faces i and j, which are one."""
+    """Return the kinds of cells on both sides of two faces with the same corners; -1 for others."""
+    if first.hashes[i] != second.hashes[j]:
+        return -1
+    a, b = face_at(first.corners, i), face_at(second.corners, j)
+    k, m = corner_index(a[0], b), corner_index(a[1], b)
+    if min(k, min(m, corner_index(a[2], b))) < 0:
+        return -1
     if first.outward[i] == UNKNOWN or second.outward[j] == UNKNOWN:
         return OPEN
-    b = face_at(second.corners, j)
-    k = corner_index(corner_at(first.corners, i, 0), b)
-    m = corner_index(corner_at(first.corners, i, 1), b)
     turn = 1 if m == (k + 1) % 3 else -1
     return IN_BOTH if first.outward[i] == second.outward[j] * turn else IN_FIRST | IN_SECOND
 
@@ -289,38 +283,33 @@ def cells_at_contacts(first, second, pairs, met, met2, same, same2, undecided):
     """Return the kinds of cells, as bits, at contacts of pairs of faces; stop once all are found.
 
     `first` and `second` are `Joints`. True is written to `met` and `met2` for the first faces of
-    pieces in contact, to `same` and `same2` for faces that are also one of the other surface, and
-    to `undecided` (n,) for pairs that signs do not decide.
+    pieces in contact, to `same` and `same2` for faces that both surfaces have, and to `undecided`
+    (n,) for pairs that signs do not decide.
     """
     for n in range(len(pairs)):
         i, j = pairs[n, 0], pairs[n, 1]
-        if first.outward[i] != 0 and second.outward[j] != 0 and _are_one(first, second, i, j):
-            same[i] = same2[j] = True
+        if first.outward[i] != 0 and second.outward[j] != 0:
+            if _cells_of_one(first, second, i, j) >= 0:
+                same[i] = same2[j] = True
     found = 0
     for n in range(len(pairs)):
         i, j = pairs[n, 0], pairs[n, 1]
         if first.outward[i] == 0 or second.outward[j] == 0:
             continue
         piece, piece2 = first.pieces[i], second.pieces[j]
+        a, b = face_at(first.corners, i), face_at(second.corners, j)
         if same[i] and same2[j]:
-            # Two faces that both surfaces have share an edge at most. Around it, the cells on both
-            # sides of a face are found where that face meets itself or, if only one surface has
-            # it, one of these two.
-            if not _are_one(first, second, i, j):
-                continue
+            # Two faces that both surfaces have share an edge at most. The cells around it are found
+            # at the pairs of each such face and itself, and of a face that only one surface has.
             cells = _cells_of_one(first, second, i, j)
         else:
-            a, b = face_at(first.corners, i), face_at(second.corners, j)
             s = (0, 0, 0) if common_axis(a, b) >= 0 else sides_of_corners(a, b)
             if s == (0, 0, 0):
-                # A result of 0 may stand for -1, no contact: allow it only if both pieces are
-                # marked.
+                # A result of 0 may stand for -1, no contact: only if both pieces are marked.
                 known = found if met[piece] and met2[piece2] else 0
                 cells = _cells_in_plane(first, second, i, j, known)
-            elif touches_at_most(s):
-                continue
             else:
-                cells = _cells_across(first, second, i, j, s)
+                cells = -1 if touches_at_most(s) else _cells_across(first, second, i, j, s)
         if cells >= 0:
             met[piece] = met2[piece2] = True
             undecided[n] = cells >= OPEN
@@ -402,13 +391,9 @@ def _warm() -> None:
     crossing_points(np.zeros((1, 2, 3)), faces, np.empty((1, 3)))
     count_crossings(faces, np.zeros(3), np.ones(3))
     twins, bends = np.zeros((1, 3), np.int64), np.zeros((1, 3), np.int8)
-    pieces, hashes = np.zeros(1, np.int64), np.zeros(1, np.uint64)
-    joints, flags = (
-        Joints(faces, np.ones(1, np.int8), twins, bends, pieces, hashes),
-        np.zeros(1, np.bool_),
-    )
+    pieces, pairs, flags = np.zeros(1, np.int64), np.zeros((1, 2), np.int32), np.zeros(1, np.bool_)
+    joints = Joints(faces, bends[:, 0].copy(), twins, bends, pieces, pieces.astype(np.uint64))
     find_bends(joints)
-    pairs = np.zeros((1, 2), np.int32)
     cells_at_contacts(joints, joints, pairs, flags, flags, flags, flags, flags)
     scratch, corners = np.zeros((ROWS, MOST + 1), np.int64), np.zeros((MOST, 3))
     common_polygons(faces, faces, pairs, scratch, corners, np.zeros(2, np.int64), pieces)

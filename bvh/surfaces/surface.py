@@ -45,8 +45,8 @@ class Surface:
 
     def __init__(self, vertices: Reals, faces: Any, make_tree: Callable[[], Any]) -> None:
         """Take vertices (n, 3), faces (m, 3) of them, and a function that returns their `BVH`."""
-        self._vertices, self._faces = vertices + 0.0, faces  # without -0.0
-        corners = self.corners = kernel_input(self._vertices[faces])  # (m, 3, 3)
+        self.vertices, self.faces = vertices + 0.0, faces  # without -0.0
+        corners = self.corners = kernel_input(self.vertices[faces])  # (m, 3, 3)
         self._make_tree = make_tree
         # Whether its overlapping faces are walls in which parts touch, set by `check_depths`.
         self.is_embedded = False
@@ -81,7 +81,7 @@ class Surface:
     @cached_property
     def face_hashes(self) -> NDArray[np.uint64]:
         """Hashes of faces (m,), which do not depend on the order and winding of corners."""
-        one, two, three = hashes(self._vertices)[self._faces.T]
+        one, two, three = hashes(self.vertices)[self.faces.T]
         return np.asarray(one + two + three)
 
     @cached_property
@@ -194,7 +194,7 @@ class Surface:
     @cached_property
     def point_ids(self) -> Whole:
         """Numbers of the points at the corners of faces, (m, 3): equal for corners at one point."""
-        return np.asarray(row_ranks(self._vertices)[self._faces])
+        return np.asarray(row_ranks(self.vertices)[self.faces])
 
     @cached_property
     def positions(self) -> Reals:

@@ -14,7 +14,6 @@ from bvh.geometry.arithmetic.predicates import (
     plane_of,
 )
 from bvh.geometry.pairs.common_polygons import projected
-from bvh.geometry.pairs.face_overlap import corner_index
 from bvh.geometry.pairs.flat_contacts import POINT, THIN, flat_contact
 from bvh.geometry.pairs.triangle_overlap import common_axis, spread_axis
 from bvh.runtime.calls.entries import entry
@@ -107,7 +106,7 @@ def _kind_of_touch(a, b, plane):
         flat = axis >= 0 and spread_axis(b) == axis
         return flat_contact(projected(a, axis), projected(b, axis)) if flat else UNDECIDED
     k = edge_in(t)
-    if k >= 0 and corner_index(b[k], a) >= 0 and corner_index(b[(k + 1) % 3], a) >= 0:
+    if k >= 0 and b[k] != b[(k + 1) % 3] and is_corner(b[k], a) and is_corner(b[(k + 1) % 3], a):
         return EDGE
     return POINT if touches_at_most(sides_of_corners(a, b)) else UNDECIDED
 
