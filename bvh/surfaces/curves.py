@@ -225,8 +225,7 @@ def _segments_of_edges(
         # Faces without area are ignored, but ends on their edges need rational numbers.
         sizes[sizes != 0] = UNSURE
     rows = np.flatnonzero(sizes == 2)
-    if len(rows) < len(pairs):
-        points, codes, pairs = points[rows], codes[rows], pairs[rows]
+    points, codes, pairs = points[: len(rows)], codes[: len(rows)], pairs[rows]
     edges, ends = np.empty((len(rows), 2, 3), np.int32), np.empty((2 * len(rows), 4), np.int32)
     ids = [(mesh.faces, mesh.point_ids) for mesh in (own, other)]
     identify_ends(codes, kernel_input(pairs), *ids, edges, ends)
