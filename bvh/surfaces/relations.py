@@ -124,12 +124,14 @@ def bound_one_solid(first: Surface, second: Surface) -> bool:
     """
     if not np.array_equal(first.bounds, second.bounds):
         return False
-    corners = np.concatenate([first.corners, second.corners])
-    across = (corners[:, 0] == corners[:, 1]) & (corners[:, 0] == corners[:, 2])
-    flat, axis = across.any(axis=1), across.argmax(axis=1)
+    axis = np.concatenate([first.axes, second.axes])
+    flat = axis >= 0
     # Hashes usually tell that other faces do not come in pairs.
     hashes = np.concatenate([first.face_hashes, second.face_hashes])
-    if np.bitwise_xor.reduce(hashes[~flat]) or not np.isfinite(corners).all():
+    if np.bitwise_xor.reduce(hashes[~flat]):
+        return False
+    corners = np.concatenate([first.corners, second.corners])
+    if not np.isfinite(corners).all():
         return False
     count = len(first.vertices)
     ranks = row_ranks(np.concatenate([first.vertices, second.vertices]))

@@ -94,6 +94,13 @@ class Surface:
         """A number that surfaces with the same faces have in common."""
         return int(self.hashes.sum())
 
+    @cached_property
+    def axes(self) -> Whole:
+        """(m,) the first axis on which all corners of a face have one coordinate; -1 for none."""
+        a, b, c = np.moveaxis(self.corners, 1, 0)
+        across = (a == b) & (a == c)
+        return np.where(across.any(axis=1), across.argmax(axis=1), -1)
+
     def faces_at(self, low: Reals, high: Reals) -> list[Face]:
         """Return the faces that bound the solid and meet a box low..high, and perhaps others."""
         if len(self.corners) > FEW:
@@ -352,8 +359,8 @@ class Surface:
     @cached_property
     def pieces(self) -> Whole:
         """(m,) the first face of the piece of each face: all faces that edges connect with it."""
-        faces = np.arange(len(self.corners))
-        return connected(np.repeat(faces, 3), self.first_of_edge // 3, len(faces))
+        count = len(self.corners)
+        return connected(np.repeat(np.arange(count), 3), self.first_of_edge // 3, count)
 
     @cached_property
     def first_faces(self) -> Whole:
