@@ -12,7 +12,7 @@ from bvh.geometry.pairs.face_contacts import kinds_of_contact
 from bvh.geometry.pairs.flat_contacts import POINT
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
-from bvh.runtime.jit import warms
+from bvh.runtime.jit import inlined, warms
 
 Reals = NDArray[np.float64]
 Ids = NDArray[np.int32]
@@ -120,21 +120,24 @@ def sorted_edges(ends: Whole) -> tuple[Whole, Whole]:
     return order, first
 
 
+@inlined
+def _root(part, i):
+    """Return the root of i, and halve the path to it."""
+    while part[i] != i:
+        part[i] = part[part[i]]
+        i = part[i]
+    return i
+
+
 @entry
 def connect(a, b, part):
     """Write to `part` (n,) the lowest number that is connected to each, by neighbours a[i], b[i].
 
     On entry, each is its own part.
     """
-    # A part is a tree whose root is its lowest number; paths are halved as they are followed.
+    # A part is a tree whose root is its lowest number.
     for n in range(len(a)):
-        i, j = a[n], b[n]
-        while part[i] != i:
-            part[i] = part[part[i]]
-            i = part[i]
-        while part[j] != j:
-            part[j] = part[part[j]]
-            j = part[j]
+        i, j = _root(part, a[n]), _root(part, b[n])
         part[max(i, j)] = min(i, j)
     for i in range(len(part)):
         part[i] = part[part[i]]
