@@ -62,7 +62,7 @@ FAMILIES = (
      "bvh.geometry.obbs", "bvh.geometry.planes", "bvh.geometry.spheres", "bvh.io.polygons",
      "bvh.picking.outlines", "bvh.scene.leaves", "bvh.surfaces.overlap_terms",
      "bvh.geometry.pairs.face_contacts", "bvh.geometry.pairs.edge_segments",
-     "bvh.surfaces.pair_signs"),
+     "bvh.surfaces.numbering", "bvh.surfaces.pair_signs"),
     ("bvh.tree.build", "bvh.tree.tlas", "bvh.tree.world_bounds",
      "bvh.io.untrusted"),
     ("bvh.queries.batches.overlap_batches", "bvh.queries.batches.distance_batches",

@@ -107,7 +107,8 @@ typedef struct {
     bvh_f8_3d other;
     bvh_i4_2d pairs;
     bvh_i8_2d scratch;
-    bvh_f8_3d corners;
+    bvh_f8_2d corners;
+    bvh_i8_1d starts;
     bvh_i8_1d sizes;
 } bvh_common_polygons_words;
 void bvh_common_polygons(bvh_common_polygons_words *words);
@@ -149,7 +150,7 @@ typedef struct {
     bvh_Tuple first;
     bvh_Tuple second;
     bvh_i4_3d edges;
-    bvh_i8_2d ends;
+    bvh_i4_2d ends;
 } bvh_identify_ends_words;
 void bvh_identify_ends(bvh_identify_ends_words *words);
 
@@ -472,6 +473,26 @@ typedef struct {
 } bvh_fill_transforms_words;
 void bvh_fill_transforms(bvh_fill_transforms_words *words);
 
+/* bvh.surfaces.numbering */
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_i8_1d a;
+    bvh_i8_1d b;
+    bvh_i8_1d part;
+} bvh_connect_words;
+void bvh_connect(bvh_connect_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_i8_1d low;
+    bvh_i8_1d high;
+    bvh_i8_1d order;
+    bvh_i8_1d first;
+    bvh_i8_1d counts;
+} bvh_sort_edges_words;
+void bvh_sort_edges(bvh_sort_edges_words *words);
+
 /* bvh.surfaces.overlap_terms */
 
 typedef struct {
@@ -555,11 +576,17 @@ void bvh_sum_areas(bvh_sum_areas_words *words);
 /* bvh.surfaces.pair_signs */
 
 typedef struct {
+    uint64_t *data;
+    int64_t shape[1];
+} bvh_u8_1d;
+
+typedef struct {
     bvh_f8_3d corners;
     bvh_i1_1d outward;
     bvh_i8_2d twins;
     bvh_i1_2d bends;
     bvh_i8_1d pieces;
+    bvh_u8_1d hashes;
 } bvh_Joints;
 
 typedef struct {
@@ -570,6 +597,8 @@ typedef struct {
     bvh_i4_2d pairs;
     bvh_b1_1d met;
     bvh_b1_1d met2;
+    bvh_b1_1d same;
+    bvh_b1_1d same2;
     bvh_b1_1d undecided;
 } bvh_cells_at_contacts_words;
 void bvh_cells_at_contacts(bvh_cells_at_contacts_words *words);

@@ -34,7 +34,7 @@ OUTSIDE, BORDER, INTERIOR = -1, 0, 1
 # on any path (a product, a difference, a product and two sums), doubled.
 ERROR = 10.0 * 2.0**-53
 # More than what underflow loses of a product of two factors; to be multiplied by the third factor.
-TINY = 2.0**-1068
+TINY = 2.0**-1020  # not subnormal, which is slow
 
 
 @inlined

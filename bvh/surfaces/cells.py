@@ -262,8 +262,9 @@ def contact_cells(
     of each face is outside, and so which wedges are inside which solid.
     """
     undecided = np.zeros(len(pairs), np.bool_)
+    same = [np.zeros(len(flags), np.bool_) for flags in met]
     found = cells_at_contacts(
-        surfaces[0].joints, surfaces[1].joints, kernel_input(pairs), *met, undecided
+        surfaces[0].joints, surfaces[1].joints, kernel_input(pairs), *met, *same, undecided
     )
     bits = {IN_BOTH: BOTH, IN_FIRST: FIRST, IN_SECOND: SECOND}
     return {cell for bit, cell in bits.items() if found & bit}, pairs[undecided]

@@ -30,7 +30,7 @@ from bvh.geometry.pairs.face_contacts import UNDECIDED
 from bvh.geometry.pairs.flat_contacts import AREA
 from bvh.runtime.arguments import kernel_input
 from bvh.surfaces.cells import signs_of_corners
-from bvh.surfaces.numbering import Mesh, first_rows, row_ranks
+from bvh.surfaces.numbering import Mesh, row_ranks, sorted_edges
 from bvh.surfaces.pair_signs import SIDES, SIGNS, crossing_points
 
 Reals = NDArray[np.float64]
@@ -45,10 +45,11 @@ Thin = set[tuple[int, int, int]]
 
 
 class Polygons(NamedTuple):
-    """Convex polygons: the first ``sizes[i]`` rows of ``corners[i]``, none where that is 0."""
+    """Convex polygons: polygon i has ``sizes[i]`` rows of ``corners``, from ``starts[i]`` on."""
 
-    corners: Reals  # (n, MOST, 3)
-    sizes: Whole  # (n,)
+    corners: Reals  # (c, 3)
+    starts: Whole  # (n,)
+    sizes: Whole  # (n,): 0 for none
 
     def arrays(self) -> list[Reals]:
         """Return the corners of each polygon, without those of size 0."""
@@ -56,12 +57,13 @@ class Polygons(NamedTuple):
         for size in range(3, MOST + 1):
             # Many arrays of one size are made faster from a larger one.
             rows = np.flatnonzero(self.sizes == size)
-            for n, polygon in zip(rows.tolist(), self.corners[rows, :size], strict=True):
+            corners = self.corners[self.starts[rows, None] + np.arange(size)]
+            for n, polygon in zip(rows.tolist(), corners, strict=True):
                 found[n] = polygon
         return list(found[self.sizes > 0])
 
 
-NO_POLYGONS = Polygons(np.empty((0, MOST, 3)), np.empty(0, np.int64))
+NO_POLYGONS = Polygons(np.empty((0, 3)), np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 class Curves(NamedTuple):
@@ -112,19 +114,21 @@ def curves_of(
     for n, polygon in slow_polygons:
         row = np.searchsorted(flat, rest[slow[n]])
         polygons.sizes[row] = len(polygon)
-        polygons.corners[row, : len(polygon)] = polygon
+        polygons.corners[polygons.starts[row] :][: len(polygon)] = polygon
     _number_ends(touching, exact_end, others, point_numbers)
-    columns: Any = zip(generic_ones, touching, others, strict=True)
-    found = _Found(*map(np.concatenate, columns))
+    parts = [part for part in (generic_ones, touching, others) if len(part.faces)]
+    columns: Any = zip(*parts, strict=True)
+    found = _Found(*map(np.concatenate, columns)) if len(parts) > 1 else [*parts, others][0]
     # Ends at exact points have numbers already, some negative; those of others follow.
-    numbers, named = found.ends[:, 1].copy(), found.ends[:, 0] == RATIONAL
+    numbers, named = found.ends[:, 1].astype(np.int64), found.ends[:, 0] == RATIONAL
     numbers -= numbers.min(initial=0)
     numbers[~named] = row_ranks(found.ends[~named]) + (numbers.max(initial=-1) + 1)
     numbers = numbers.reshape(-1, 2)
     faces = np.stack([own.ids[found.faces[:, 0]], other.ids[found.faces[:, 1]]], axis=1)
     # An edge in a face belongs to two faces: keep the first of segments with the same ends.
     order = np.argsort(faces[:, 0].astype(np.int64) << 32 | faces[:, 1], kind="stable")
-    first = order[first_rows(np.sort(numbers[order], axis=1))]
+    _, firsts = sorted_edges(numbers[order])
+    first = order[firsts == np.arange(len(order))]
     rows = pairs[flat[polygons.sizes > 0]]
     return Curves(
         found.segments[first], faces[first], found.edges[first], numbers[first], polygons,
@@ -134,10 +138,11 @@ def curves_of(
 
 def _polygons_in_planes(own: Mesh, other: Mesh, pairs: Ids) -> Polygons:
     """Return the polygons that pairs of faces in one plane share; a size is UNSURE if undecided."""
-    found = Polygons(np.empty((len(pairs), MOST, 3)), np.empty(len(pairs), np.int64))
-    scratch = np.empty((ROWS, MOST + 1), np.int64)
-    common_polygons(own.corners, other.corners, kernel_input(pairs), scratch, *found)
-    return found
+    corners, sizes = np.empty((MOST * len(pairs), 3)), np.empty(len(pairs), np.int64)
+    starts, scratch = np.zeros(len(pairs) + 1, np.int64), np.empty((ROWS, MOST + 1), np.int64)
+    inputs = kernel_input(pairs), scratch, corners, starts, sizes
+    common_polygons(own.corners, other.corners, *inputs)
+    return Polygons(corners[: starts[-1]], starts[:-1], sizes)
 
 
 class _Found(NamedTuple):
@@ -146,7 +151,7 @@ class _Found(NamedTuple):
     segments: Reals
     faces: Ids
     edges: Ids
-    ends: Whole  # (2 n, 4): the rows that identify the ends
+    ends: NDArray[Any]  # (2 n, 4): the rows that identify the ends
 
 
 def crossed_edges(signs: NDArray[np.int8]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -220,10 +225,10 @@ def _segments_of_edges(
         # Faces without area are ignored, but ends on their edges need rational numbers.
         sizes[sizes != 0] = UNSURE
     rows = np.flatnonzero(sizes == 2)
-    points, codes, pairs = points[rows], codes[rows], kernel_input(pairs[rows])
-    edges, ends = np.empty((len(rows), 2, 3), np.int32), np.empty((2 * len(rows), 4), np.int64)
+    points, codes, pairs = points[: len(rows)], codes[: len(rows)], pairs[rows]
+    edges, ends = np.empty((len(rows), 2, 3), np.int32), np.empty((2 * len(rows), 4), np.int32)
     ids = [(mesh.faces, mesh.point_ids) for mesh in (own, other)]
-    identify_ends(codes, pairs, *ids, edges, ends)
+    identify_ends(codes, kernel_input(pairs), *ids, edges, ends)
 
     def exact_end(n: int) -> Row:
         """Return the exact point of end n."""

@@ -30,6 +30,7 @@ from bvh.geometry.pairs.common_polygons import (
     sides_of,
 )
 from bvh.geometry.pairs.face_contacts import edge_in, sides_of_corners, touches_at_most
+from bvh.geometry.pairs.face_overlap import corner_index
 from bvh.geometry.pairs.flat_contacts import POINT, flat_contact
 from bvh.geometry.pairs.triangle_overlap import along_common_line, common_axis, spread_axis
 from bvh.runtime.calls.entries import entry
@@ -79,6 +80,7 @@ class Joints(NamedTuple):
     bends : (m, 3) at an edge, -1 if the solid is convex, 1 if it is reflex, 0 if both faces are in
         one plane, or UNKNOWN.
     pieces : (m,) the first face of the piece, connected by edges, that each face belongs to.
+    hashes : (m,) equal for faces with the same corners.
     """
 
     corners: NDArray[np.float64]
@@ -86,24 +88,25 @@ class Joints(NamedTuple):
     twins: NDArray[np.int64]
     bends: NDArray[np.int8]
     pieces: NDArray[np.int64]
+    hashes: NDArray[np.uint64]
 
 
 @entry
 def find_bends(joints):
     """Set the `bends` of `Joints`; set their `outward` to 0 for faces without area."""
-    corners, outward, twins, bends, _ = joints
+    corners, outward, twins, bends, _, _ = joints
     for i in range(len(corners)):
         if outward[i] != 0 and spread_axis(face_at(corners, i)) < 0:
             outward[i] = 0
+    bends[:] = UNKNOWN
     for i in range(len(corners)):
         for k in range(3):
             twin = twins[i, k]
-            known = twin >= 0 and abs(outward[i]) == 1 and abs(outward[twin // 3]) == 1
-            bends[i, k] = UNKNOWN
-            if known:
+            # Both faces of an edge have the same bend.
+            if twin > 3 * i + k and abs(outward[i]) == 1 and abs(outward[twin // 3]) == 1:
                 apex = corner_at(corners, twin // 3, (twin + 2) % 3)
                 a, b, c = face_at(corners, i)
-                bends[i, k] = outward[i] * orient3d(a, b, c, apex)
+                bends[i, k] = bends[twin // 3, twin % 3] = outward[i] * orient3d(a, b, c, apex)
 
 
 @inlined
@@ -122,7 +125,7 @@ def _kinds_at_joint(joints, j, k, p, height, outside, inside):
     `height` is the side of the face, 1 or -1, that p is on; the rest is as in `_kinds_on`.
     """
     stay_outlined()
-    corners, outward, twins, bends, _ = joints
+    corners, outward, twins, bends, _, _ = joints
     bend, side = bends[j, k], height * outward[j]
     if bend == UNKNOWN:
         return OPEN
@@ -260,13 +263,34 @@ def _cells_in_plane(first, second, i, j, known):
     return found
 
 
+@inlined
+def _cells_of_one(first, second, i, j):
+    """Return the kinds of cells on both sides of two faces with the same corners; -1 for others."""
+    if first.hashes[i] != second.hashes[j]:
+        return -1
+    a, b = face_at(first.corners, i), face_at(second.corners, j)
+    k, m = corner_index(a[0], b), corner_index(a[1], b)
+    if min(k, min(m, corner_index(a[2], b))) < 0:
+        return -1
+    if first.outward[i] == UNKNOWN or second.outward[j] == UNKNOWN:
+        return OPEN
+    turn = 1 if m == (k + 1) % 3 else -1
+    return IN_BOTH if first.outward[i] == second.outward[j] * turn else IN_FIRST | IN_SECOND
+
+
 @entry
-def cells_at_contacts(first, second, pairs, met, met2, undecided):
+def cells_at_contacts(first, second, pairs, met, met2, same, same2, undecided):
     """Return the kinds of cells, as bits, at contacts of pairs of faces; stop once all are found.
 
     `first` and `second` are `Joints`. True is written to `met` and `met2` for the first faces of
-    pieces in contact, and to `undecided` (n,) for pairs that signs do not decide.
+    pieces in contact, to `same` and `same2` for faces that both surfaces have, and to `undecided`
+    (n,) for pairs that signs do not decide.
     """
+    for n in range(len(pairs)):
+        i, j = pairs[n, 0], pairs[n, 1]
+        if first.outward[i] != 0 and second.outward[j] != 0:
+            if _cells_of_one(first, second, i, j) >= 0:
+                same[i] = same2[j] = True
     found = 0
     for n in range(len(pairs)):
         i, j = pairs[n, 0], pairs[n, 1]
@@ -274,15 +298,18 @@ def cells_at_contacts(first, second, pairs, met, met2, undecided):
             continue
         piece, piece2 = first.pieces[i], second.pieces[j]
         a, b = face_at(first.corners, i), face_at(second.corners, j)
-        s = (0, 0, 0) if common_axis(a, b) >= 0 else sides_of_corners(a, b)
-        if s == (0, 0, 0):
-            # A result of 0 may stand for -1, no contact: allow it only if both pieces are marked.
-            known = found if met[piece] and met2[piece2] else 0
-            cells = _cells_in_plane(first, second, i, j, known)
-        elif touches_at_most(s):
-            continue
+        if same[i] and same2[j]:
+            # Two faces that both surfaces have share an edge at most. The cells around it are found
+            # at the pairs of each such face and itself, and of a face that only one surface has.
+            cells = _cells_of_one(first, second, i, j)
         else:
-            cells = _cells_across(first, second, i, j, s)
+            s = (0, 0, 0) if common_axis(a, b) >= 0 else sides_of_corners(a, b)
+            if s == (0, 0, 0):
+                # A result of 0 may stand for -1, no contact: only if both pieces are marked.
+                known = found if met[piece] and met2[piece2] else 0
+                cells = _cells_in_plane(first, second, i, j, known)
+            else:
+                cells = -1 if touches_at_most(s) else _cells_across(first, second, i, j, s)
         if cells >= 0:
             met[piece] = met2[piece2] = True
             undecided[n] = cells >= OPEN
@@ -364,11 +391,9 @@ def _warm() -> None:
     crossing_points(np.zeros((1, 2, 3)), faces, np.empty((1, 3)))
     count_crossings(faces, np.zeros(3), np.ones(3))
     twins, bends = np.zeros((1, 3), np.int64), np.zeros((1, 3), np.int8)
-    joints = Joints(faces, np.ones(1, np.int8), twins, bends, np.zeros(1, np.int64))
+    pieces, pairs, flags = np.zeros(1, np.int64), np.zeros((1, 2), np.int32), np.zeros(1, np.bool_)
+    joints = Joints(faces, bends[:, 0].copy(), twins, bends, pieces, pieces.astype(np.uint64))
     find_bends(joints)
-    flags = np.zeros(1, np.bool_)
-    cells_at_contacts(joints, joints, np.zeros((1, 2), np.int32), flags, flags.copy(), flags.copy())
-    scratch, corners = np.zeros((ROWS, MOST + 1), np.int64), np.zeros((1, MOST, 3))
-    common_polygons(
-        faces, faces, np.zeros((1, 2), np.int32), scratch, corners, np.zeros(1, np.int64)
-    )
+    cells_at_contacts(joints, joints, pairs, flags, flags, flags, flags, flags)
+    scratch, corners = np.zeros((ROWS, MOST + 1), np.int64), np.zeros((MOST, 3))
+    common_polygons(faces, faces, pairs, scratch, corners, np.zeros(2, np.int64), pieces)

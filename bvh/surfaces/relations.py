@@ -43,7 +43,7 @@ from bvh.surfaces.cells import (
     share_more_than_a_corner,
     signs_of,
 )
-from bvh.surfaces.numbering import row_ranks
+from bvh.surfaces.numbering import come_in_pairs, row_ranks
 from bvh.surfaces.surface import Reals, Surface, Whole
 
 # Once cells of all these kinds are found, the solids overlap.
@@ -58,7 +58,7 @@ def relation_of(first: Surface, second: Surface, find_pairs: Callable[[], Pairs]
 
     `find_pairs` returns all pairs (n, 2) of their faces that meet.
     """
-    if have_same_faces(first, second):
+    if have_same_faces(first, second) or bound_one_solid(first, second):
         return NAMES[5]
     surfaces, pairs = (first, second), find_pairs()
     if not len(pairs):
@@ -113,6 +113,39 @@ def have_same_faces(first: Surface, second: Surface) -> bool:
     point_ids = row_ranks(np.concatenate(corners).reshape(-1, 3)).reshape(2, -1, 3)
     both = [faces[np.lexsort(faces.T)] for faces in np.sort(point_ids, axis=2)]
     return np.array_equal(*both)
+
+
+def bound_one_solid(first: Surface, second: Surface) -> bool:
+    """Return True if two surfaces surely bound the same solid, though by other triangles.
+
+    They do if an even number of all their faces cover almost every point, which is so for faces
+    that come in pairs, and in a plane in which the edges of faces do: the border of what an odd
+    number of faces cover would be edges in an odd number. Only planes across an axis are examined.
+    """
+    if not np.array_equal(first.bounds, second.bounds):
+        return False
+    axis = np.concatenate([first.axes, second.axes])
+    flat = axis >= 0
+    # Hashes usually tell that other faces do not come in pairs.
+    hashes = np.concatenate([first.face_hashes, second.face_hashes])
+    if np.bitwise_xor.reduce(hashes[~flat]):
+        return False
+    corners = np.concatenate([first.corners, second.corners])
+    if not np.isfinite(corners).all():
+        return False
+    count = len(first.vertices)
+    ranks = row_ranks(np.concatenate([first.vertices, second.vertices]))
+    point_ids = np.concatenate([ranks[:count][first.faces], ranks[count:][second.faces]])
+    if not come_in_pairs(np.sort(point_ids[~flat], axis=1).T):
+        return False
+    ends, axis = point_ids[flat], axis[flat]
+    planes = row_ranks(np.stack([corners[flat, 0, axis], axis], 1))
+    others = ends[:, [1, 2, 0]]
+    low, high = np.minimum(ends, others), np.maximum(ends, others)
+    if not come_in_pairs([low.ravel(), high.ravel(), np.repeat(planes, 3)]):
+        return False
+    # Solids without a volume are not equal.
+    return any(inside is True for _, inside in first.points_on_both_sides(0))
 
 
 def _name_of(cells: set[Cell], apart: str) -> str:
@@ -220,11 +253,8 @@ def _parts_inside(
 
 def _is_flat(surface: Surface, edge: int) -> bool:
     """Return whether edge 3 i + k is of two faces in one plane, such as the diagonal of a quad."""
-    keys, order = surface._edges
-    first, last = (
-        np.searchsorted(keys, keys[edge], side, sorter=order) for side in ("left", "right")
-    )
-    faces = [surface.face(int(e) // 3) for e in order[first:last]]
+    alike = np.flatnonzero(surface.first_of_edge == surface.first_of_edge[edge])
+    faces = [surface.face(int(e) // 3) for e in alike]
     flat = not any(any(dots(faces[0].plane, face.corners)) for face in faces)
     return len(faces) == 2 and faces[0].has_area and flat
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.rational import Face, exact_face, first_met
 from bvh.runtime.arguments import kernel_input
-from bvh.surfaces.numbering import row_ranks
+from bvh.surfaces.numbering import connected, row_ranks, sorted_edges
 from bvh.surfaces.pair_signs import UNKNOWN, Joints, count_crossings, find_bends
 from bvh.tree.open_edges import hashes
 
@@ -45,8 +45,8 @@ class Surface:
 
     def __init__(self, vertices: Reals, faces: Any, make_tree: Callable[[], Any]) -> None:
         """Take vertices (n, 3), faces (m, 3) of them, and a function that returns their `BVH`."""
-        self._vertices, self._faces = vertices + 0.0, faces  # without -0.0
-        corners = self.corners = kernel_input(self._vertices[faces])  # (m, 3, 3)
+        self.vertices, self.faces = vertices + 0.0, faces  # without -0.0
+        corners = self.corners = kernel_input(self.vertices[faces])  # (m, 3, 3)
         self._make_tree = make_tree
         # Whether its overlapping faces are walls in which parts touch, set by `check_depths`.
         self.is_embedded = False
@@ -79,14 +79,27 @@ class Surface:
         return np.array([[x.min() for x in axes], [x.max() for x in axes]])
 
     @cached_property
+    def face_hashes(self) -> NDArray[np.uint64]:
+        """Hashes of faces (m,), which do not depend on the order and winding of corners."""
+        one, two, three = hashes(self.vertices)[self.faces.T]
+        return np.asarray(one + two + three)
+
+    @cached_property
     def hashes(self) -> NDArray[np.uint64]:
-        """Sorted hashes of faces (m,), which do not depend on the order and winding of corners."""
-        return np.sort(hashes(self._vertices)[self._faces].sum(axis=1))
+        """The hashes of faces, sorted."""
+        return np.sort(self.face_hashes)
 
     @cached_property
     def digest(self) -> int:
         """A number that surfaces with the same faces have in common."""
         return int(self.hashes.sum())
+
+    @cached_property
+    def axes(self) -> Whole:
+        """(m,) the first axis on which all corners of a face have one coordinate; -1 for none."""
+        a, b, c = np.moveaxis(self.corners, 1, 0)
+        across = (a == b) & (a == c)
+        return np.where(across.any(axis=1), across.argmax(axis=1), -1)
 
     def faces_at(self, low: Reals, high: Reals) -> list[Face]:
         """Return the faces that bound the solid and meet a box low..high, and perhaps others."""
@@ -166,28 +179,29 @@ class Surface:
     @cached_property
     def own_pairs(self) -> NDArray[np.int32]:
         """Pairs (n, 2) of faces, none cancelled, that meet beyond shared vertices and edges."""
-        pairs = self._all_own_pairs
-        return pairs[~self.cancelled[pairs].any(axis=1)]
-
-    @cached_property
-    def _all_own_pairs(self) -> NDArray[np.int32]:
-        """The pairs of `own_pairs` and those of cancelled faces."""
+        if self.cancelled.all():
+            return np.empty((0, 2), np.int32)
         pairs: NDArray[np.int32] = self.tree.self_overlaps()
-        return pairs
+        return pairs[~self.cancelled[pairs].any(axis=1)]
 
     @cached_property
     def cancelled(self) -> NDArray[np.bool_]:
         """(m,) True for faces that bound nothing: equal faces cancel each other in pairs."""
-        found = np.zeros(len(self.corners), np.bool_)
-        faces = np.unique(self._all_own_pairs).astype(np.int64)
-        found[faces] = True
-        found[self.unpaired(faces)] = False
+        found, repeated = np.zeros(len(self.corners), np.bool_), self.hashes[1:] == self.hashes[:-1]
+        if repeated.any():
+            # Equal faces have equal hashes. Faces that are not finite are ignored everywhere.
+            faces = np.flatnonzero(
+                np.isin(self.face_hashes, self.hashes[1:][repeated])
+                & np.isfinite(self.corners).all(axis=(1, 2))
+            )
+            found[faces] = True
+            found[self.unpaired(faces)] = False
         return found
 
     @cached_property
     def point_ids(self) -> Whole:
         """Numbers of the points at the corners of faces, (m, 3): equal for corners at one point."""
-        return np.asarray(row_ranks(self._vertices)[self._faces])
+        return np.asarray(row_ranks(self.vertices)[self.faces])
 
     @cached_property
     def positions(self) -> Reals:
@@ -213,15 +227,18 @@ class Surface:
         clear[self.own_pairs.reshape(-1)] = False
         # The `outward` of each part, by its lowest face; it stays 0 for parts without a clear face.
         faces, of_parts = np.flatnonzero(clear), np.zeros(len(self.corners), np.int8)
+        faces = faces[np.argsort(part[faces], kind="stable")]
+        starts, counts = _runs(part[faces])
         rng = np.random.default_rng(0)
         for turn in range(ROUNDS):
             # The first face that a ray hits bounds the cell of its start. Rays are cast to a random
             # face of each part that is still 0.
-            faces = rng.permutation(faces[of_parts[part[faces]] == 0])
-            if not len(faces):
+            left = of_parts[part[faces[starts]]] == 0
+            starts, counts = starts[left], counts[left]
+            if not len(starts):
                 break
-            firsts = np.unique(part[faces], return_index=True)[1]
-            hit, signs = self._outward_of_hits(faces[firsts], rng, turn)
+            targets = faces[starts + rng.integers(counts)]
+            hit, signs = self._outward_of_hits(targets, rng, turn)
             of_parts[part[hit[clear[hit]]]] = signs[clear[hit]]
         outward = of_parts[part]
         outward[self.cancelled] = 0
@@ -260,9 +277,10 @@ class Surface:
     @cached_property
     def _joined(self) -> tuple[Whole, Whole]:
         """Twins, in two arrays: edges 3 i + k with the same ends, of just two uncancelled faces."""
-        keys, order = self._edges
-        used = order[~self.cancelled[order // 3]]
-        starts, counts = _runs(keys[used])
+        used = self._edge_order
+        if self.cancelled.any():
+            used = used[~self.cancelled[used // 3]]
+        starts, counts = _runs(self.first_of_edge[used])
         two = starts[counts == 2]
         return used[two], used[two + 1]
 
@@ -275,27 +293,26 @@ class Surface:
         twins[one], twins[two] = two, one
         joints = Joints(
             self.corners, signs.astype(np.int8), twins.reshape(-1, 3),
-            np.empty((len(signs), 3), np.int8), self.pieces,
+            np.empty((len(signs), 3), np.int8), self.pieces, self.face_hashes,
         )  # fmt: skip
         find_bends(joints)
         return joints
 
     @cached_property
-    def _edges(self) -> tuple[Whole, Whole]:
-        """(keys, order): a key for each edge 3 i + k, equal for equal ends, and their order."""
+    def _sorted_edges(self) -> tuple[Whole, Whole]:
+        """Both results of `sort_edges`; edge 3 i + k is edge k of face i."""
         ids = self.point_ids
-        edges = np.sort(np.stack([ids, np.roll(ids, -1, axis=1)], axis=2), axis=2)
-        keys = edges[:, :, 0].ravel() << 32 | edges[:, :, 1].ravel()
-        return keys, np.argsort(keys, kind="stable")
+        return sorted_edges(np.stack([ids, np.roll(ids, -1, axis=1)], axis=2).reshape(-1, 2))
 
-    @cached_property
+    @property
+    def _edge_order(self) -> Whole:
+        """(3 m,) edges, 3 i + k, in an order in which those with the same ends are neighbours."""
+        return self._sorted_edges[0]
+
+    @property
     def first_of_edge(self) -> Whole:
         """(3 m,) for each edge, 3 i + k, the number of the first edge with the same ends."""
-        keys, order = self._edges
-        first = np.empty(len(keys), np.int64)
-        starts, counts = _runs(keys[order])
-        first[order] = np.repeat(order[starts], counts)
-        return first
+        return self._sorted_edges[1]
 
     @cached_property
     def _creases(self) -> Any:
@@ -303,8 +320,8 @@ class Surface:
 
         None if no two neighbours are nearly in one plane (FLAT): all edges then bound flat parts.
         """
-        keys, order = self._edges
-        starts, counts = _runs(keys[order])
+        order = self._edge_order
+        starts, counts = _runs(self.first_of_edge[order])
         two = starts[counts == 2]
         one, other = order[two], order[two + 1]
         normals, points = unit_normals(self.corners), self.corners.reshape(-1, 3)
@@ -318,7 +335,7 @@ class Surface:
         flat = (turned <= FLAT) & ((sides[0] * sides[1]).sum(axis=1) < 0.0)
         if not flat.any():
             return None
-        creased = np.ones(len(keys), np.bool_)
+        creased = np.ones(len(order), np.bool_)
         creased[one[flat]] = False
         firsts = order[starts]
         firsts = firsts[creased[firsts]]
@@ -334,19 +351,16 @@ class Surface:
 
     def unpaired(self, faces: Whole) -> Whole:
         """Return one face of each group of equal faces, of any winding, with an odd number."""
-        point_ids = row_ranks(self.corners[faces].reshape(-1, 3)).reshape(-1, 3)
         _, first, count = np.unique(
-            row_ranks(np.sort(point_ids, axis=1)), return_index=True, return_counts=True
+            row_ranks(np.sort(self.point_ids[faces], axis=1)), return_index=True, return_counts=True
         )
         return np.sort(faces[first[count % 2 == 1]])
 
     @cached_property
     def pieces(self) -> Whole:
         """(m,) the first face of the piece of each face: all faces that edges connect with it."""
-        keys, order = self._edges
-        same = keys[order[1:]] == keys[order[:-1]]
-        a, b = order[:-1][same] // 3, order[1:][same] // 3
-        return connected(a, b, len(self.corners))
+        count = len(self.corners)
+        return connected(np.repeat(np.arange(count), 3), self.first_of_edge // 3, count)
 
     @cached_property
     def first_faces(self) -> Whole:
@@ -356,7 +370,7 @@ class Surface:
 
 def _runs(ordered: Whole) -> tuple[Whole, Whole]:
     """Return (starts, lengths) of the runs of equal numbers in an array."""
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)])
     return starts, np.diff(starts, append=len(ordered))
 
 
@@ -384,17 +398,3 @@ def distances_to_edges(offsets: Reals, edges: Reals) -> Reals:
     share = np.clip(np.nan_to_num(share), 0.0, 1.0)
     off = ((offsets - share[..., None] * edges) ** 2).sum(axis=-1)
     return np.asarray(np.sqrt(off.min(axis=-1)))
-
-
-def connected(a: Whole, b: Whole, count: int) -> Whole:
-    """Return (count,) the lowest face that is connected to each face, by neighbours a[i], b[i]."""
-    # Give both neighbours the lower number of the two, until nothing changes.
-    part = np.arange(count)
-    while True:
-        least = np.minimum(part[a], part[b])
-        if (part[a] == part[b]).all():
-            return part
-        np.minimum.at(part, part[a], least)
-        np.minimum.at(part, part[b], least)
-        while (part[part] != part).any():
-            part = part[part]

@@ -33,7 +33,7 @@ BOUNDS = {
     "the depth of a tree, from a node to its root or to a leaf": """
         binary_nodes._write_child binary_nodes._write_child building.fit_boxes building.join
         closest_pairs._descend_from
-        invocation._take_apart tlas.move_boxes
+        invocation._take_apart tlas.move_boxes numbering._root
         oriented_boxes._measure overlap_terms._root""",
     "a counter that moves on, or a range that shrinks, in each round": """
         all_hits._sort all_hits._sort closest_hit._trace_blocks closest_pairs._test_collected

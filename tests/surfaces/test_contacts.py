@@ -11,7 +11,7 @@ from bvh import BVH
 from bvh.geometry.arithmetic.rational import Face, common, exact_face
 from bvh.geometry.pairs.face_contacts import EDGE, UNDECIDED, kinds_of_contact
 from bvh.geometry.pairs.flat_contacts import AREA, POINT, SEGMENT
-from bvh.surfaces.numbering import first_rows, numbered, row_ranks
+from bvh.surfaces.numbering import come_in_pairs, connected, numbered, row_ranks, sorted_edges
 from tests.surfaces.test_relations import MAPS
 
 
@@ -62,8 +62,24 @@ def test_names_of_rows(bits: int, rng: np.random.Generator) -> None:
     for some in (rows, rows.astype(np.float64), rows[:0], rows[:, :1]):
         ranks = np.unique(some[:, ::-1], axis=0, return_inverse=True)[1].reshape(-1)
         assert np.array_equal(row_ranks(some), ranks)
-        first = np.unique(some, axis=0, return_index=True)[1]
-        assert np.array_equal(first_rows(some), np.sort(first))
+        assert come_in_pairs(some.T) == (not len(some))
+        assert come_in_pairs(np.concatenate([some, some[::-1]]).T)
+
+
+def test_edges_and_parts(rng: np.random.Generator) -> None:
+    """Edges are sorted by their ends as by NumPy; parts have the lowest number they connect."""
+    for count in (0, 1, 2000):
+        ends = rng.integers(0, 60, (count, 2))
+        order, first = sorted_edges(ends)
+        keys = np.sort(ends, axis=1) @ [64, 1]
+        assert np.array_equal(order, np.argsort(keys, kind="stable"))
+        assert first.tolist() == [keys.tolist().index(key) for key in keys.tolist()]
+    a, b = rng.integers(0, 100, (2, 60))
+    part, same = connected(a, b, 100), np.eye(100, dtype=bool)
+    same[a, b] = same[b, a] = True
+    for _ in range(7):
+        same = same @ same
+    assert np.array_equal(part, same.argmax(axis=1))
 
 
 @pytest.mark.parametrize("count", [50, 100_000])

@@ -120,6 +120,22 @@ def test_thousands_of_faces_in_contact(rng: np.random.Generator) -> None:
     assert column(64, 0, 2, 0.0).relation(column(64, 0, 1, 0.0)) == "contains"
 
 
+def test_one_solid_by_other_triangles(rng: np.random.Generator) -> None:
+    """Walls with other diagonals beside a ball, walls and balls of which pairs cancel."""
+    cube, other = cut(3, False), cut(3, True)
+    ball = trimesh.creation.icosphere(subdivisions=1)
+    w, f = np.array(ball.vertices) * 0.25 + [3, 0, 0], np.array(ball.faces)
+    tree = joined(cube, (w, f))
+    assert tree.relation(joined(other, (w, rng.permutation(f)))) == "equal"
+    moved = w.copy()
+    moved[5] = (w[5] - [3, 0, 0]) * 1.001 + [3, 0, 0]
+    assert tree.relation(joined(other, (moved, f))) == "inside"
+    assert joined(cube, cube).relation(joined(other, other)) == "touching"
+    assert tree.relation(joined(other, other, other, (w, f), (w, f), (w, f))) == "equal"
+    half = BVH.from_triangles(other[0] * [1, 1, 0.5], other[1])
+    assert BVH.from_triangles(*cube).relation(half) == "contains"
+
+
 @pytest.mark.slow
 def test_voxels_for_long(rng: np.random.Generator) -> None:
     """The same, for some time."""

@@ -8,8 +8,9 @@ The bounds. A difference of two doubles is off by 2**-53 of itself, so a product
 three such units, the difference of two products by four of the sum of their sizes, and with a third
 factor and two more sums by eight: AREA_ERROR and VOLUME_ERROR are larger by half, which also covers
 the rounding of the sizes. A product that underflows loses 2**-1075, times the third factor of a
-volume; TINY times that factor covers six of them. Where a product overflows, the size is infinite
-or NaN, so that the filter does not decide.
+volume; TINY times that factor covers six of them, and is no subnormal number, as products of these
+take over a hundred cycles. Where a product overflows, the size is infinite or NaN, so that the
+filter does not decide.
 """
 
 import numpy as np
@@ -24,7 +25,7 @@ from bvh.runtime.jit import inlined, kernel, llvm_operation, stay_outlined
 
 AREA_ERROR = 6.0 * 2.0**-53
 VOLUME_ERROR = 12.0 * 2.0**-53
-TINY = 2.0**-1070
+TINY = 2.0**-1020
 
 
 @inlined

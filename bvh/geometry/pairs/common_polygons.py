@@ -190,29 +190,46 @@ def edge_crossing(p, q, a, b, axis, row):
 
 
 @entry
-def common_polygons(own, other, pairs, scratch, corners, sizes):
-    """Write to `corners` (n, MOST, 3) the polygons that pairs of faces in one plane share.
+def common_polygons(own, other, pairs, scratch, corners, starts, sizes):
+    """Write to `corners` (MOST n, 3) the polygons that pairs of faces in one plane share.
 
     `pairs` (n, 2) are indices of a face in `own` and one in `other`, arrays of corners (.., 3, 3).
+    `starts` (n + 1,) gets the row of the first corner of each polygon, then that after the last.
     `sizes` (n,) gets the polygons' numbers of corners: 0 if the faces share at most a point; UNSURE
     for a shared segment, for a face without area, and if a corner is not surely rounded correctly.
-    `scratch` is memory of shape (ROWS, MOST + 1).
+    These have MOST rows. `scratch` is memory of shape (ROWS, MOST + 1).
     """
+    starts[0] = 0
+    if len(pairs) == 0:
+        return
+    last = pairs[0, 0]
+    a = face_at(own, last)
+    axis = spread_axis(a)
+    p = projected(a, axis)
+    turn = orient2d(p[0], p[1], p[2])
     for n in range(len(pairs)):
-        a, b = face_at(own, pairs[n, 0]), face_at(other, pairs[n, 1])
-        axis = spread_axis(a)
-        sizes[n] = UNSURE
-        if axis < 0 or spread_axis(b) < 0:
+        # Most pairs have the first face of the pair before.
+        if pairs[n, 0] != last:
+            last = pairs[n, 0]
+            a = face_at(own, last)
+            axis = spread_axis(a)
+            p = projected(a, axis)
+            turn = orient2d(p[0], p[1], p[2])
+        b = face_at(other, pairs[n, 1])
+        q = projected(b, axis)
+        turn2 = orient2d(q[0], q[1], q[2])
+        start, sizes[n] = starts[n], UNSURE
+        starts[n + 1] = start + MOST
+        if axis < 0 or turn2 == 0:
             continue
-        p, q = projected(a, axis), projected(b, axis)
-        turn, turn2 = orient2d(p[0], p[1], p[2]), orient2d(q[0], q[1], q[2])
         sides, sides2 = sides_of(p, turn, q), sides_of(q, turn2, p)
         if not share_an_area(sides, sides2):
             touch = False
             for k in range(3):
                 for m in range(3):
                     touch = touch or share_a_segment(p, q, sides, k, m)
-            sizes[n] = UNSURE if touch else 0
+            if not touch:
+                sizes[n], starts[n + 1] = 0, start
             continue
         count, sure = 3, True
         for k in range(3):
@@ -226,9 +243,10 @@ def common_polygons(own, other, pairs, scratch, corners, sizes):
             corner = scratch[0, i]
             if corner >= CROSSED:
                 k, m = (corner - CROSSED) // 3, (corner - CROSSED) % 3
-                f, g, row = a[(k + 1) % 3], b[(m + 1) % 3], corners[n, i]
+                f, g, row = a[(k + 1) % 3], b[(m + 1) % 3], corners[start + i]
                 sure = edge_crossing(a[k], f, b[m], g, axis, row) and sure
             else:
                 point = b[corner - SECOND] if corner >= SECOND else a[corner]
-                corners[n, i, 0], corners[n, i, 1], corners[n, i, 2] = point
-        sizes[n] = count if sure else UNSURE
+                corners[start + i, 0], corners[start + i, 1], corners[start + i, 2] = point
+        if sure:
+            sizes[n], starts[n + 1] = count, start + count

@@ -209,29 +209,30 @@ def edge_segments(own, other, pairs, shared, signs, codes, points, sizes):
 
     `own` and `other` are corners (m, 3, 3). `shared` is what `kinds_of_contact` has found, and
     `signs` what `pair_signs` has, not used for EDGE. `codes` (n, 2), numbers as at
-    `common_polygons.SECOND`, and `points` (n, 2, 3) get the two ends of each segment. `sizes`
-    (n,) gets their number: 2, or 0 if the faces share at most a point; or UNSURE if rational
-    numbers must decide, also for pairs without such an edge; or THIN if a face has no area.
+    `common_polygons.SECOND`, and `points` (n, 2, 3) get the ends of segments, one after the other.
+    `sizes` (n,) gets the number of ends: 2, or 0 if the faces share at most a point; UNSURE if
+    rational numbers must decide, also for pairs without such an edge; THIN if a face has no area.
     """
+    at = 0  # the number of segments so far
     for n in range(len(pairs)):
         a, b = face_at(own, pairs[n, 0]), face_at(other, pairs[n, 1])
-        if shared[n] == EDGE:
-            sizes[n] = _segment(a, _common_edge(a, b), b, True, codes[n], points[n])
-            continue
         s, t = (signs[n, 0], signs[n, 1], signs[n, 2]), (signs[n, 3], signs[n, 4], signs[n, 5])
         k, m = edge_in(s), edge_in(t)
-        if spread_axis(a) < 0 or spread_axis(b) < 0:
+        if shared[n] == EDGE:
+            sizes[n] = _segment(a, _common_edge(a, b), b, True, codes[at], points[at])
+        elif spread_axis(a) < 0 or spread_axis(b) < 0:
             sizes[n] = THIN
         elif s == (0, 0, 0):
-            sizes[n] = _flat_segment(a, b, codes[n], points[n])
+            sizes[n] = _flat_segment(a, b, codes[at], points[at])
         elif touches_at_most(s) or touches_at_most(t):
             sizes[n] = 0
         elif k >= 0:
-            sizes[n] = _segment(a, k, b, True, codes[n], points[n])
+            sizes[n] = _segment(a, k, b, True, codes[at], points[at])
         elif m >= 0:
-            sizes[n] = _segment(b, m, a, False, codes[n], points[n])
+            sizes[n] = _segment(b, m, a, False, codes[at], points[at])
         else:
             sizes[n] = 0 if along_common_line(a, b, s, t) >= 0 else UNSURE
+        at += sizes[n] == 2
 
 
 @entry
@@ -272,5 +273,5 @@ def _warm() -> None:
     signs = np.zeros((1, 15), np.int8)
     edge_segments(faces, faces, pairs, codes[:, 0].copy(), signs, codes, np.zeros((1, 2, 3)), sizes)
     mesh = np.zeros((1, 3), np.int32), np.zeros((1, 3), np.int64)
-    edges, ends = np.zeros((1, 2, 3), np.int32), np.zeros((2, 4), np.int64)
+    edges, ends = np.zeros((1, 2, 3), np.int32), np.zeros((2, 4), np.int32)
     identify_ends(codes, pairs, mesh, mesh, edges, ends)

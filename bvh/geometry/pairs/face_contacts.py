@@ -6,9 +6,14 @@ sides of the corners of one face: of the other's plane or, if that is their plan
 
 import numpy as np
 
-from bvh.geometry.arithmetic.predicates import exact_volume, filtered_above, plane_of
+from bvh.geometry.arithmetic.predicates import (
+    drop_axis,
+    exact_volume,
+    filtered_above,
+    filtered_turn,
+    plane_of,
+)
 from bvh.geometry.pairs.common_polygons import projected
-from bvh.geometry.pairs.face_overlap import corner_index
 from bvh.geometry.pairs.flat_contacts import POINT, THIN, flat_contact
 from bvh.geometry.pairs.triangle_overlap import common_axis, spread_axis
 from bvh.runtime.calls.entries import entry
@@ -29,12 +34,22 @@ _face_of = inlined(
 
 
 @inlined
+def is_corner(p, t):
+    """Return whether point p is a corner of triangle t."""
+    # Without branches, as corners that faces share have any index.
+    x, y, z = p
+    one = (x == t[0][0]) & (y == t[0][1]) & (z == t[0][2])
+    two = (x == t[1][0]) & (y == t[1][1]) & (z == t[1][2])
+    return one | two | ((x == t[2][0]) & (y == t[2][1]) & (z == t[2][2]))
+
+
+@inlined
 def _side_of_plane(p, b, plane):
     """Return the side of face b's `plane` that p is on: 1 above, -1 below, 0 in it."""
-    if corner_index(p, b) >= 0:
-        return 0
     side = filtered_above(plane, b[0], p)
-    return side if side != 0 else exact_volume(b[0], b[1], b[2], p)
+    if side != 0 or is_corner(p, b):
+        return side
+    return exact_volume(b[0], b[1], b[2], p)
 
 
 @inlined
@@ -65,26 +80,35 @@ edge_in = inlined(
 )  # fmt: skip
 
 
-@kernel
-def _kind_of_touch(a, b, s):
-    """Return the kind of contact, as in `kinds_of_contact`, of faces a and b by the sides s.
+@inlined
+def _has_area(t):
+    """Return whether a triangle has an area."""
+    for axis in range(3):
+        if filtered_turn(drop_axis(t[0], axis), drop_axis(t[1], axis), drop_axis(t[2], axis)) != 0:
+            return True
+    return spread_axis(t) >= 0
 
-    s are the sides of the plane of b, 1, -1 or 0, that the corners of a are on; some are 0.
-    """
-    # If a side is not 0, face b has an area.
+
+@kernel
+def _kind_of_touch(a, b, plane):
+    """Return the kind of contact, as in `kinds_of_contact`; `plane` is that of a."""
+    # If a side is not 0, face a has an area.
     stay_outlined()
-    axis = spread_axis(a)
-    if axis < 0:
-        return UNDECIDED
-    if s == (0, 0, 0):
-        flat = spread_axis(b) == axis
+    t = (
+        _side_of_plane(b[0], a, plane),
+        _side_of_plane(b[1], a, plane),
+        _side_of_plane(b[2], a, plane),
+    )
+    if touches_at_most(t):
+        return POINT if _has_area(b) else UNDECIDED
+    if t == (0, 0, 0):
+        axis = spread_axis(a)
+        flat = axis >= 0 and spread_axis(b) == axis
         return flat_contact(projected(a, axis), projected(b, axis)) if flat else UNDECIDED
-    if touches_at_most(s):
-        return POINT
-    k = edge_in(s)
-    if k >= 0 and corner_index(a[k], b) >= 0 and corner_index(a[(k + 1) % 3], b) >= 0:
+    k = edge_in(t)
+    if k >= 0 and b[k] != b[(k + 1) % 3] and is_corner(b[k], a) and is_corner(b[(k + 1) % 3], a):
         return EDGE
-    return POINT if touches_at_most(sides_of_corners(b, a)) else UNDECIDED
+    return POINT if touches_at_most(sides_of_corners(a, b)) else UNDECIDED
 
 
 @entry
@@ -95,16 +119,31 @@ def kinds_of_contact(own, other, pairs, kinds):
     faces have an area and share at most a point, SEGMENT or AREA only if they have an area and are
     in one plane, EDGE only if they have an area and are in different planes.
     """
+    if len(pairs) == 0:
+        return
+    last = pairs[0, 0]
+    a = _face_of(own, last)
+    plane = plane_of(a[0], a[1], a[2])
     for n in range(len(pairs)):
-        a, b = _face_of(own, pairs[n, 0]), _face_of(other, pairs[n, 1])
+        # Most pairs have the first face of the pair before.
+        if pairs[n, 0] != last:
+            last = pairs[n, 0]
+            a = _face_of(own, last)
+            plane = plane_of(a[0], a[1], a[2])
+        b = _face_of(other, pairs[n, 1])
         axis = common_axis(a, b)
         if axis >= 0:
             kind = flat_contact(projected(a, axis), projected(b, axis))
             kinds[n] = UNDECIDED if kind == THIN else kind
             continue
-        s = sides_of_corners(a, b)
-        across = s[0] != 0 and s[1] != 0 and s[2] != 0
-        kinds[n] = UNDECIDED if across else _kind_of_touch(a, b, s)
+        s0, s1 = filtered_above(plane, a[0], b[0]), filtered_above(plane, a[0], b[1])
+        s2 = filtered_above(plane, a[0], b[2])
+        p = b[0] if s0 == 0 else (b[1] if s1 == 0 else b[2])
+        if abs(s0 + s1 + s2) == 2 and is_corner(p, a):
+            # Two corners are on one side of the plane, and p is a corner that both faces have.
+            kinds[n] = POINT if _has_area(b) else UNDECIDED
+        else:
+            kinds[n] = _kind_of_touch(a, b, plane)
 
 
 @warms("contacts of faces")
