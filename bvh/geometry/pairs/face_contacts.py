@@ -6,8 +6,7 @@ sides of the corners of one face: of the other's plane or, if that is their plan
 
 import numpy as np
 
-from bvh.geometry.arithmetic.predicates import exact_volume, filtered_above, plane_of
-from bvh.geometry.pairs.common_polygons import projected
+from bvh.geometry.arithmetic.predicates import exact_volume, filtered_above, plane_of, projected
 from bvh.geometry.pairs.face_overlap import corner_index
 from bvh.geometry.pairs.flat_contacts import POINT, THIN, flat_contact
 from bvh.geometry.pairs.triangle_overlap import common_axis, spread_axis
@@ -33,14 +32,14 @@ def _side_of_plane(p, b, plane):
     """Return the side of face b's `plane` that p is on: 1 above, -1 below, 0 in it."""
     if corner_index(p, b) >= 0:
         return 0
-    side = filtered_above(plane, b[0], p)
-    return side if side != 0 else exact_volume(b[0], b[1], b[2], p)
+    side = filtered_above(plane, p)
+    return side if side != 0 else exact_volume(*b, p)
 
 
 @inlined
 def sides_of_corners(a, b):
     """Return the sides of face b's plane, 1, -1 or 0 for in it, that the corners of a are on."""
-    plane = plane_of(b[0], b[1], b[2])
+    plane = plane_of(*b)
     return (
         _side_of_plane(a[0], b, plane),
         _side_of_plane(a[1], b, plane),
@@ -67,10 +66,7 @@ edge_in = inlined(
 
 @kernel
 def _kind_of_touch(a, b, s):
-    """Return the kind of contact, as in `kinds_of_contact`, of faces a and b by the sides s.
-
-    s are the sides of the plane of b, 1, -1 or 0, that the corners of a are on; some are 0.
-    """
+    """Return the kind of contact of faces a and b by `sides_of_corners`, of which some are 0."""
     # If a side is not 0, face b has an area.
     stay_outlined()
     axis = spread_axis(a)
@@ -91,9 +87,8 @@ def _kind_of_touch(a, b, s):
 def kinds_of_contact(own, other, pairs, kinds):
     """Write what pairs (n, 2) of faces that meet share: POINT, SEGMENT, AREA, EDGE or UNDECIDED.
 
-    `own` and `other` are meshes, each as (vertices (n, 3), faces (m, 3)). It is POINT only if both
-    faces have an area and share at most a point, SEGMENT or AREA only if they have an area and are
-    in one plane, EDGE only if they have an area and are in different planes.
+    `own` and `other` are (vertices (n, 3), faces (m, 3)). Faces have an area, unless UNDECIDED, and
+    are in one plane for SEGMENT and AREA, in different ones for EDGE.
     """
     for n in range(len(pairs)):
         a, b = _face_of(own, pairs[n, 0]), _face_of(other, pairs[n, 1])
