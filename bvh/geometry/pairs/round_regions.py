@@ -16,8 +16,9 @@ from bvh.geometry.round_distances import signed_distance
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import sqrt
 
-# The most turns on the way to a point of a polytope that is outside of a solid.
-MOST_TURNS = 8
+# The most turns on the way to a point of a polytope that is outside of a solid; and the most planes
+# that are taken three by three.
+MOST_TURNS, MOST_PLANES = 8, 12
 
 
 @kernel
@@ -140,7 +141,7 @@ def _by_features(p, q, radius, planes, span):
     # it may be a sum of the planes' normals, and the same sum of the planes separate both.
     # In the loops, points are relative to p; m, n, o are unit normals, f, g, h heights of p.
     stay_outlined()
-    v = minus(q, p)
+    v, few = minus(q, p), span[1] - span[0] <= MOST_PLANES
     inward = 2.0**-32 * (radius + largest(v))
     start, end = 0.0, 1.0
     for i in range(span[0], span[1]):
@@ -175,7 +176,7 @@ def _by_features(p, q, radius, planes, span):
             r, s = (dot(w, m) - c * dot(w, n)) / square, (dot(w, n) - c * dot(w, m)) / square
             if _separates(solid, planes, (i, j, j), (r, s, 0.0)):
                 return APART
-            for k in range(span[0], j):
+            for k in range(span[0], j if few else span[0]):
                 o, h = _local_plane(planes, k, p, inward)
                 det = dot(u, o)
                 if abs(det) < 2.0**-20:
@@ -208,20 +209,22 @@ def _by_outer_points(solid, planes, span, x):
     # meet; from the farthest point so found, once more.
     p, q, radius = solid
     x, far = plus(p, x), 4.0 * (radius + largest(minus(q, p)))
+    few = span[1] - span[0] <= MOST_PLANES
     for _ in range(MOST_TURNS):
         best, most = x, -INF
         for i in range(span[0], span[1]):
-            for j in range(span[0], span[1]):
+            for j in range(span[0] if few else i, span[1] if few else i + 1):
                 m, n = _local_plane(planes, i, x, 0.0)[0], _local_plane(planes, j, x, 0.0)[0]
                 w, t = m if i == j else cross(m, n), far
                 for k in range(span[0], span[1]):
                     o, h = _local_plane(planes, k, x, 0.0)
                     t = min(t, h / -dot(o, w)) if dot(o, w) < 0.0 else t
                 y = moved_along(x, w, t * (1.0 - 2.0**-20))
-                d = signed_distance(y, p, q, radius)
-                if d >= 0.0 and _surely_contains(planes, span, y):
-                    return MEET
-                best, most = (y, d) if d > most else (best, most)
+                if _surely_contains(planes, span, y):
+                    d = signed_distance(y, p, q, radius)
+                    if d >= 0.0:
+                        return MEET
+                    best, most = (y, d) if d > most else (best, most)
         x = best
     return UNSURE
 
