@@ -300,12 +300,15 @@ def triangle_meets_box(v0, v1, v2, low, high):
     # projections is one-to-one in their plane.
     sides = (0, 0, 0)
     for axis in range(3):
-        t, p, q = projected((v0, v1, v2), axis), drop_axis(low, axis), drop_axis(high, axis)
-        side = orient2d(*t)
-        for _ in range(3):
-            if _edge_misses(t[0], t[1], side, p, q):
-                return False
-            t = turned(t, 1)
+        a, b, c = drop_axis(v0, axis), drop_axis(v1, axis), drop_axis(v2, axis)
+        p, q = drop_axis(low, axis), drop_axis(high, axis)
+        side = orient2d(a, b, c)
+        if (
+            _edge_misses(a, b, side, p, q)
+            or _edge_misses(b, c, side, p, q)
+            or _edge_misses(c, a, side, p, q)
+        ):
+            return False
         sides = (sides[1], sides[2], side)
     # The signs of the normal's components give the corners farthest along it.
     bottom, top = entered_and_left(sides, low, high)
