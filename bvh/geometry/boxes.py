@@ -33,10 +33,7 @@ UNIT_ROWS = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0))
 
 @kernel
 def slab_crossing(o, d, b):
-    """Return t where o + t d = b, on one axis, correctly rounded, for d != 0.
-
-    The result is zero only if b = o, and infinite only if b is.
-    """
+    """Return t where o + t d = b, on one axis, rounded; zero only if b = o, inf only if b is."""
     stay_outlined()
     # b - o = n + tail. The tail is NaN if the difference overflows or `b` is infinite.
     n, tail = floats.two_sum(b, -o)
@@ -58,10 +55,7 @@ def slab_crossing(o, d, b):
 
 @inlined
 def _rough_crossing(o, d, b):
-    """Return bounds (below, above) of the exact (b - o) / d, NaN or infinite if unknown.
-
-    o, d and the bound b of a slab are numbers of one axis; d may be zero.
-    """
+    """Return bounds (below, above) of the exact (b - o) / d, NaN or infinite if unknown."""
     t = (b - o) / d
     # Two roundings of 2**-53 each, or of half the smallest denormal.
     margin = 2.0**-51 * abs(t) + 2.0**-1072
@@ -69,17 +63,11 @@ def _rough_crossing(o, d, b):
 
 
 @inlined
-def rough_near(near0, near1, near2):
-    """Return a lower bound of the entry into a box from three slab entries, each (below, above)."""
-    latest = floats.lose_nan_max(floats.lose_nan_max(-INF, near0[0]), near1[0])
-    return floats.lose_nan_max(latest, near2[0])
-
-
-@inlined
-def rough_far(far0, far1, far2):
-    """Return an upper bound of the exit from a box from three slab exits, each (below, above)."""
-    earliest = floats.lose_nan_min(floats.lose_nan_min(INF, far0[1]), far1[1])
-    return floats.lose_nan_min(earliest, far2[1])
+def rough_interval(near, far):
+    """Return bounds (latest entry, earliest exit) of a box, from (below, above) of three slabs."""
+    latest = floats.lose_nan_max(floats.lose_nan_max(-INF, near[0][0]), near[1][0])
+    earliest = floats.lose_nan_min(floats.lose_nan_min(INF, far[0][1]), far[1][1])
+    return floats.lose_nan_max(latest, near[2][0]), floats.lose_nan_min(earliest, far[2][1])
 
 
 @inlined
@@ -101,8 +89,7 @@ def _by_sign(slopes, a, b):
 def entered_and_left(slopes, lower, upper):
     """Return (first, last): the bounds of a box at which a ray enters and leaves each slab.
 
-    `slopes` are three numbers with the signs of the ray's direction across the slabs: it enters at
-    the lower bound where they are positive.
+    It enters at the lower bound where its slope across the slab is positive.
     """
     return _by_sign(slopes, lower, upper), _by_sign(slopes, upper, lower)
 
@@ -111,9 +98,9 @@ def entered_and_left(slopes, lower, upper):
 def common_interval(o, d, rows, first, last, near, far):
     """Return (hit, near, far): the interval of t of a ray in three slabs, or (False, inf, -inf).
 
-    `rows` are the coefficients w of the slabs' planes w . p + w3 = level. The arguments `first` and
-    `last` are the levels at which the ray enters and leaves each slab, `near` and `far` the
-    correctly rounded t of these crossings, -inf and inf where a slab does not limit the result.
+    `rows` are the coefficients w of the slabs' planes w . p + w3 = level, `first` and `last` the
+    levels at which the ray enters and leaves each slab, `near` and `far` the rounded t of these
+    crossings, -inf and inf where a slab does not limit the result.
     """
     stay_outlined()
     start = max(near[0], max(near[1], near[2]))
@@ -141,9 +128,8 @@ read_box = inlined(lambda records, i: (vector(records, 2 * i), vector(records, 2
 def box_interval(o, d, lower, upper):
     """Return (hit, near, far) of the line of a finite ray in a closed box, for t of any sign.
 
-    A hit is decided exactly; a miss is (False, inf, -inf). Both ends are correctly rounded: a
-    non-zero end never becomes 0, a finite one never infinite. An infinite bound does not limit the
-    box; inverted or NaN bounds make an empty one.
+    A hit is decided exactly; a miss is (False, inf, -inf). Both ends are correctly rounded, but
+    none becomes 0 or infinite. Inverted or NaN bounds make an empty box.
     """
     if not is_box(lower, upper):
         return False, INF, -INF
@@ -162,7 +148,7 @@ def box_interval(o, d, lower, upper):
     far0 = _rough_crossing(o[0], d[0], last[0])
     far1 = _rough_crossing(o[1], d[1], last[1])
     far2 = _rough_crossing(o[2], d[2], last[2])
-    latest, earliest = rough_near(near0, near1, near2), rough_far(far0, far1, far2)
+    latest, earliest = rough_interval((near0, near1, near2), (far0, far1, far2))
     if latest > earliest:
         return False, INF, -INF
     # Leave out slabs that cannot have the latest entry or the earliest exit, and parallel ones;
@@ -191,19 +177,15 @@ def clipped(interval, t_min, t_max):
 
 @entry
 def _ray_box(rays, boxes, hits):
-    """Write to `hits`, a `BoxHit` of arrays, the result of each ray and its own box.
-
-    `boxes` are the lower and the upper corners, a row for each ray.
-    """
-    lower, upper = boxes
-    hit, t_near, t_far = hits
+    """Write to `hits`, a `BoxHit` of arrays, the result of each ray and its own box."""
+    (origins, directions, t_min, t_max), (lower, upper), (hit, t_near, t_far) = rays, boxes, hits
     for i in range(len(hit)):
-        o, d = vector(rays.origins, i), vector(rays.directions, i)
-        hit[i], t_near[i], t_far[i] = False, INF, -INF
+        o, d = vector(origins, i), vector(directions, i)
+        interval = False, INF, -INF
         # A ray that is not finite, or has a zero direction, misses.
         if floats.can_hit(o, d):
             interval = box_interval(o, d, vector(lower, i), vector(upper, i))
-            hit[i], t_near[i], t_far[i] = clipped(interval, rays.t_min[i], rays.t_max[i])
+        hit[i], t_near[i], t_far[i] = clipped(interval, t_min[i], t_max[i])
 
 
 class BoxHit(NamedTuple):

@@ -14,13 +14,17 @@ Ericson 2005, "Real-time collision detection", sections 5.1.9 and 5.3.7.
 """
 
 from bvh.geometry import spheres
-from bvh.geometry.arithmetic import exact_sums, floats
+from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import (
+    add_dot,
     add_product,
     add_product_of_six,
+    add_six_sums,
+    add_sums,
     difference_terms,
     new_sum,
     take_sign,
+    term,
 )
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, cross_size, dot_size
 from bvh.geometry.arithmetic.roots import root_finder, root_side
@@ -56,11 +60,7 @@ def _is_parallel(d, p, q):
 
 @kernel
 def _exact_side(o, d, p, q, radius):
-    """Return the sign of F = radius**2 |n|**2 - (m . n)**2, with n = d x (q - p) and m = o - p.
-
-    It is 1 if the line of a ray meets the inside of the endless cylinder, 0 if it touches, -1 if it
-    misses.
-    """
+    """Return the sign of F = radius**2 |n|**2 - (m . n)**2, with n = d x (q - p) and m = o - p."""
     stay_outlined()
     total = new_sum()
     for i in range(3):
@@ -86,11 +86,9 @@ def _exact_nearest(o, d, p, q):
     total = new_sum()
     for i in range(3):
         for j in range(3):
-            for m in difference_terms(o, p, i):
-                for v in difference_terms(q, p, i):
-                    add_product(total, 1.0, m, v, d[j], d[j])
-                for v in difference_terms(q, p, j):
-                    add_product(total, -1.0, m, d[i], d[j], v)
+            m, x = difference_terms(o, p, i), term(d[j])
+            add_sums(total, m, difference_terms(q, p, i), x, x)
+            add_sums(total, m, difference_terms(q, p, j), x, term(-d[i]))
     return take_sign(total)
 
 
@@ -106,19 +104,15 @@ def _exact_passage(o, d, p, q, radius):
     total = new_sum()
     for i in range(3):
         for j in range(3):
-            for v in difference_terms(q, p, i):
-                for w in difference_terms(q, p, j):
-                    add_product_of_six(total, (d[i], v, radius), (d[j], w, radius))
-                    for k in range(3):
-                        for m in difference_terms(o, p, k):
-                            for n in difference_terms(o, p, k):
-                                add_product_of_six(total, (-m, n, d[i]), (v, d[j], w))
-                            for n in difference_terms(o, p, j):
-                                for _ in range(2):
-                                    add_product_of_six(total, (m, d[k], d[i]), (v, n, w))
-                        for m in difference_terms(o, p, i):
-                            for n in difference_terms(o, p, j):
-                                add_product_of_six(total, (-d[k], d[k], m), (v, n, w))
+            x, v, m = term(d[i]), difference_terms(q, p, i), difference_terms(o, p, i)
+            y, w, n = term(d[j]), difference_terms(q, p, j), difference_terms(o, p, j)
+            add_six_sums(total, (x, term(radius), term(radius)), (y, v, w))
+            for k in range(3):
+                z, u = term(d[k]), difference_terms(o, p, k)
+                add_six_sums(total, (x, y, u), (v, w, (-u[0], -u[1])))
+                add_six_sums(total, (x, z, u), (v, w, n))
+                add_six_sums(total, (x, z, u), (v, w, n))
+                add_six_sums(total, (z, term(-d[k]), m), (v, w, n))
     return take_sign(total)
 
 
@@ -132,8 +126,7 @@ def _place_terms(o, d, p, t, h, i):
 def _root_sign(shape, t, h, far):
     """Return the exact sign of root - (t + h), of the far root if `far`, else of the near one.
 
-    The root is a t of the ray on the cylinder; `shape` is (o, d, p, q, radius). The doubles t and h
-    are added without rounding.
+    `shape` is (o, d, p, q, radius). The doubles t and h are added without rounding.
     """
     # With the place w = m + (t + h) d of the line, the equation is |w x v|**2 - radius**2 v.v = 0,
     # and half its derivative (w x v) . (d x v) = (w.d) (v.v) - (w.v) (d.v). The square |w x v|**2
@@ -169,9 +162,8 @@ _nearest_root = root_finder(_root_sign)
 def frame_of(o, d, p, q, radius):
     """Return (u, v, m, r, usable, e): d, q - p, o - p and radius, each scaled to about one.
 
-    u, v and m are vectors of double-doubles; m and r have one scale. A root t of the cylinder's
-    equation with scaled numbers is t * 2**e with given ones. If not `usable`, products could over-
-    or underflow.
+    m and r have one scale. A root t of the cylinder's equation with scaled numbers is t * 2**e with
+    given ones. If not `usable`, products could over- or underflow.
     """
     # The axis has a scale of its own, which cancels: it may be short or long.
     e, f = length_exponent(o, p, radius), length_exponent(q, p, 0.0)
@@ -238,22 +230,12 @@ def _beyond_end(o, d, p, q, radius, along):
 
 
 @kernel
-def _exact_along(d, p, q):
-    """Return the exact sign of d . (q - p)."""
-    stay_outlined()
-    total = new_sum()
-    exact_sums.add_dot(total, 1.0, d, q)
-    exact_sums.add_dot(total, -1.0, d, p)
-    return take_sign(total)
-
-
-@kernel
 def _cylinder(o, d, p, q, radius):
     """Return (side, sure, near, far) of a line and the endless cylinder around the axis.
 
     `side` is exact: -1 for a miss, 0 if the line touches, 1 for a hit. It is 2 if the line is
-    parallel to the axis, or the axis is a point; near and far then mean nothing. `sure` tells
-    whether near and far are known to be rounded correctly; else they are estimates.
+    parallel to the axis, or the axis is a point; near and far then mean nothing. If not `sure`,
+    they are estimates.
     """
     # In scaled numbers, the line meets the cylinder where a t**2 + 2 b t + c = 0, for n = u x v,
     # a = n.n, b = n.(m x v), c = |m x v|**2 - r**2 v.v. The discriminant is v.v f, with the F of
@@ -304,11 +286,13 @@ def capsule_interval(o, d, p, q, radius):
         return False, INF, -INF
     # The sign of d.v: whether the line goes from the end p to q, or back.
     v = minus(q, p)
-    estimate, size = dot(d, v), dot_size(d, v)
-    if abs(estimate) > PLAIN_ERROR * size and 2.0**-900 < size < INF:
-        along = floats.sign(estimate)
-    else:
-        along = _exact_along(d, p, q)
+    size = dot_size(d, v)
+    along = floats.sign_beyond(dot(d, v), PLAIN_ERROR * size)
+    if along == 0 or not 2.0**-900 < size < INF:
+        total = new_sum()
+        add_dot(total, 1.0, d, q)
+        add_dot(total, -1.0, d, p)
+        along = take_sign(total)
     # Where the line enters and leaves: 0 in the cylinder, 1 in the ball of p, 2 in that of q.
     if side == 2:
         # A line along the axis meets both balls or none, and first the ball of p if it leads to q.
@@ -322,11 +306,10 @@ def capsule_interval(o, d, p, q, radius):
         near = _nearest_root((o, d, p, q, radius), near, False)
     if left == 0 and not sure:
         far = _nearest_root((o, d, p, q, radius), far, True)
-    for end in range(1, 3):
+    for end, center in ((1, p), (2, q)):
         if entered == end or left == end:
-            hit, first, last = spheres.sphere_interval(o, d, p if end == 1 else q, radius)
+            hit, first, last = spheres.sphere_interval(o, d, center, radius)
             if not hit:
                 return False, INF, -INF
-            near = first if entered == end else near
-            far = last if left == end else far
+            near, far = first if entered == end else near, last if left == end else far
     return True, near, far

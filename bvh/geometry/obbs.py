@@ -34,11 +34,7 @@ INVERTED, SINGULAR, OVERFLOWN = 0, 1, 2
 
 @kernel
 def _inverse_row(a, b, c, t):
-    """Return the first row of the inverse of the affine map with columns a, b, c and shift t.
-
-    Its four numbers are rounded correctly; a number that overflows becomes the largest double. The
-    determinant must not be zero.
-    """
+    """Return the first row of the inverse of a map, as of four calls of `inverse_entry`."""
     # The row is (b x c, -t . (b x c)) / (a . (b x c)).
     stay_outlined()
     # Double-doubles of columns scaled to about one: see `floats.DD_ERROR` for their error.
@@ -67,10 +63,7 @@ def _inverse_row(a, b, c, t):
 
 @entry
 def _invert(matrices, rows, status):
-    """Write the inverses of affine maps (n, 3, 4) to `rows`, of that shape, and each one's status.
-
-    The status is INVERTED, SINGULAR (no rows are written) or OVERFLOWN.
-    """
+    """Write the inverses of affine maps (n, 3, 4), but not of SINGULAR ones, and the statuses."""
     for i in range(len(matrices)):
         a, b, c = column_of(matrices, i, 0), column_of(matrices, i, 1), column_of(matrices, i, 2)
         shift = column_of(matrices, i, 3)
@@ -92,8 +85,7 @@ def _invert(matrices, rows, status):
 def inverses(maps: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
     """Return (rows, status): correctly rounded inverses of affine maps (n, 3, 4), of that shape.
 
-    The status (n,) is INVERTED. For maps without a finite inverse it is SINGULAR or OVERFLOWN, and
-    their rows are no inverse.
+    The status (n,) is INVERTED; SINGULAR or OVERFLOWN for maps without a finite inverse.
     """
     rows, status = np.zeros(maps.shape), np.empty(len(maps), np.int8)
     _invert(kernel_input(maps), rows, status)
@@ -147,11 +139,10 @@ def obb_bounds(
 
 @inlined
 def _rough_crossing(level, at, size, slope, slope_error):
-    """Return bounds (below, above) of the exact t at which a ray crosses the plane of a level.
+    """Return bounds (below, above) of the exact t at which a ray crosses w . p + w3 = level.
 
-    The plane is w . p + w3 = level. For the ray (o, d), `at` is w . o + w3, and `size` the sum of
-    its absolute terms. `slope` is w . d, off by at most `slope_error`; the caller has checked that
-    it is more than twice this error.
+    `at` is w . o + w3, and `size` the sum of its absolute terms. `slope` is w . d, more than twice
+    its error, which is at most `slope_error`.
     """
     # With N and D the height and slope in plain float64 and E, F their error bounds, N/D is wrong
     # by at most (E + |N/D| F) / (|D| - F) and its own rounding, where |D| - F is above |D| / 2.
@@ -163,10 +154,9 @@ def _rough_crossing(level, at, size, slope, slope_error):
 
 @inlined
 def _rough_slab(o, d, w, lower, upper):
-    """Return (sign of the slope, near, far) of a ray in the slab between two planes.
+    """Return (sign of the slope, near, far) of a ray in a slab lower <= w . p + w3 <= upper.
 
-    `near` and `far` are pairs (below, above) around the exact t at which the ray enters and leaves
-    the slab lower <= (w0, w1, w2) . p + w3 <= upper, for a row w of the inverse.
+    `near` and `far` are bounds (below, above) of the exact t at which it enters and leaves.
     """
     slope = w[0] * d[0] + w[1] * d[1] + w[2] * d[2]
     slope_error = SUM_ERROR * floats.dot_size(w, d) + FLOOR
@@ -191,11 +181,9 @@ def read_obb(records, i):
 
 @kernel
 def obb_interval(o, d, lower, upper, rows):
-    """Return (hit, near, far) of the line of a finite ray in a closed oriented box, for any t.
+    """Return the `boxes.box_interval` of an oriented box with local corners `lower` and `upper`.
 
-    `lower` and `upper` are local corners; `rows`, three of four numbers, map the world to local
-    coordinates. A hit is decided exactly; a miss is (False, inf, -inf). Both ends are correctly
-    rounded.
+    `rows`, three of four numbers, map the world to local coordinates.
     """
     if not boxes.is_box(lower, upper):
         return False, INF, -INF
@@ -203,7 +191,7 @@ def obb_interval(o, d, lower, upper, rows):
     s0, near0, far0 = _rough_slab(o, d, u, lower[0], upper[0])
     s1, near1, far1 = _rough_slab(o, d, v, lower[1], upper[1])
     s2, near2, far2 = _rough_slab(o, d, w, lower[2], upper[2])
-    latest, earliest = boxes.rough_near(near0, near1, near2), boxes.rough_far(far0, far1, far2)
+    latest, earliest = boxes.rough_interval((near0, near1, near2), (far0, far1, far2))
     if latest > earliest:
         return False, INF, -INF
     # A ray parallel to a slab is inside for all t, or never.
@@ -233,18 +221,16 @@ def obb_interval(o, d, lower, upper, rows):
 def _ray_obb(rays, obbs, hits):
     """Write to `hits`, a `BoxHit` of arrays, the result of each ray and its own oriented box.
 
-    `obbs` are lower and upper local corners (n, 3), and maps from the world to local coordinates,
-    (n, 12): three rows of four numbers.
+    `obbs` are lower and upper local corners (n, 3), and maps to local coordinates (n, 12).
     """
-    lower, upper, rows = obbs
+    (origins, directions, t_min, t_max), (lower, upper, rows) = rays, obbs
     hit, t_near, t_far = hits
     for i in range(len(hit)):
-        o, d = vector(rays.origins, i), vector(rays.directions, i)
-        hit[i], t_near[i], t_far[i] = False, INF, -INF
-        # A ray that is not finite, or has a zero direction, misses.
+        o, d = vector(origins, i), vector(directions, i)
+        interval = False, INF, -INF
         if floats.can_hit(o, d):
             interval = obb_interval(o, d, vector(lower, i), vector(upper, i), rows_of(rows, 12 * i))
-            hit[i], t_near[i], t_far[i] = boxes.clipped(interval, rays.t_min[i], rays.t_max[i])
+        hit[i], t_near[i], t_far[i] = boxes.clipped(interval, t_min[i], t_max[i])
 
 
 def ray_obb(

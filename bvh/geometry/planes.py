@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import add_dot, add_product, divide, new_sum, take_sign
 from bvh.geometry.arithmetic.floats import INF, LARGEST, NAN, SMALLEST
+from bvh.geometry.arithmetic.vectors import dot, scaled
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import Cull, FloatResult, TruthResult, cull_code, points, reals
 from bvh.runtime.calls.entries import entry
@@ -42,10 +43,7 @@ def hardware_quotient(n, d):
 
 @inlined
 def double_quotient(n, n_size, d, d_size, k):
-    """Return (decided, n / d * 2**k) of double-doubles: correctly rounded if decided, else 0.
-
-    `n_size` and `d_size` are the sums of the absolute terms of n and d (`floats.round_quotient`).
-    """
+    """Return (decided, n / d * 2**k), 0 if not decided, of arguments of `floats.round_quotient`."""
     # Nothing is decided where the quotient or the result could under- or overflow: below 2**-900
     # the last bits of the division itself would be lost.
     decided, q = floats.round_quotient(n, n_size, d, d_size)
@@ -59,10 +57,9 @@ def double_quotient(n, n_size, d, d_size, k):
 def slope_sign(w, d):
     """Return the exact sign of (w0, w1, w2) . d: 1 if a ray runs along the normal of plane w."""
     stay_outlined()
-    value = w[0] * d[0] + w[1] * d[1] + w[2] * d[2]
-    # A NaN or an infinite size fails this test and is decided exactly, too.
-    if abs(value) > SUM_ERROR * floats.dot_size(w, d) + FLOOR:
-        return 1 if value > 0.0 else -1
+    sign = floats.sign_beyond(dot(w, d), SUM_ERROR * floats.dot_size(w, d) + FLOOR)
+    if sign != 0:
+        return sign
     # Axis-aligned planes and rays: every product has a zero factor.
     if (
         (w[0] == 0.0 or d[0] == 0.0)
@@ -77,10 +74,7 @@ def slope_sign(w, d):
 
 @kernel
 def _add_height(total, factor, o, w, b, x, y):
-    """Add factor * (b - w3 - w . o) * x * y to an exact sum, for factor +1.0 or -1.0.
-
-    In parentheses is the height of the plane (w, b) over the origin o; w . o is without w3.
-    """
+    """Add factor * (b - w3 - w . o) * x * y to an exact sum, for factor +1.0 or -1.0."""
     add_product(total, factor, b, x, y, 1.0)
     add_product(total, -factor, w[3], x, y, 1.0)
     for i in range(3):
@@ -108,8 +102,8 @@ def height_sign(o, w, b):
 def plane_crossing(o, d, w, b):
     """Return t where the ray (o, d) meets the plane w . p + w3 = b, rounded to the nearest double.
 
-    The slope w . d must not be zero. A t that is not zero never becomes zero, and never infinite
-    unless b is: an infinite level is met at the infinite end of the ray that leads there.
+    The slope w . d must not be zero. A t that is not zero never becomes zero, nor infinite unless b
+    is.
     """
     stay_outlined()
     if abs(b) == INF:
@@ -118,8 +112,7 @@ def plane_crossing(o, d, w, b):
     # Scaling the direction by 2**-k to about one keeps its products from underflow, but may itself
     # lose 2**-1075 of a component: `slope_size` must be too large for that to matter.
     k = min(floats.exponent(floats.largest(d)), 1022)
-    s = floats.power_of_two(-k)
-    r = (d[0] * s, d[1] * s, d[2] * s)
+    r = scaled(d, floats.power_of_two(-k))
     height = floats.dd_add(
         floats.dd_add(floats.two_product(-w[0], o[0]), floats.two_product(-w[1], o[1])),
         floats.dd_add(floats.two_product(-w[2], o[2]), floats.two_sum(b, -w[3])),
@@ -142,8 +135,7 @@ def plane_crossing(o, d, w, b):
 def crossed_later(o, d, w, b, v, c):
     """Return whether a ray (o, d) crosses a plane (w, b) strictly later than (v, c), exactly.
 
-    The planes are w . p + w3 = b and v . p + v3 = c. Both levels b and c are finite, and neither
-    slope, w . d or v . d, is zero.
+    Both levels b and c are finite, and neither slope, w . d or v . d, is zero.
     """
     # Multiplied by both slopes, the difference of the two crossings is a sum of products of four
     # doubles.
@@ -161,15 +153,13 @@ def crossed_later(o, d, w, b, v, c):
 def _ray_plane(rays, planes, cull, hits):
     """Write to `hits`, a `PlaneHit` of arrays, the result of each ray and its own plane.
 
-    `planes` are the normals and offsets, a row for each ray. `cull` is the side that is missed: 1
-    for the back, -1 for the front, 0 for none.
+    `cull` is the side that is missed: 1 for the back, -1 for the front, 0 for none.
     """
-    normal, offset = planes
-    hit, t = hits
+    (origins, directions, lowest, highest), (normal, offset), (hit, t) = rays, planes, hits
     for i in range(len(hit)):
-        o, d = floats.vector(rays.origins, i), floats.vector(rays.directions, i)
+        o, d = floats.vector(origins, i), floats.vector(directions, i)
         n, c = floats.vector(normal, i), offset[i, 0]
-        t_min, t_max = rays.t_min[i], rays.t_max[i]
+        t_min, t_max = lowest[i], highest[i]
         hit[i], t[i] = False, INF
         # A ray or plane that is not finite, a zero direction or normal, or an empty range: a miss.
         # c - c is 0 only if c is finite.
@@ -178,7 +168,7 @@ def _ray_plane(rays, planes, cull, hits):
         )
         if not (valid and t_min <= t_max):
             continue
-        w = (n[0], n[1], n[2], c)
+        w = *n, c
         side = slope_sign(w, d)
         if side == 0:
             # Parallel to the plane: a miss, with t = NaN in it.

@@ -51,9 +51,9 @@ along = inlined(lambda num, den: min(max(num / den, 0.0), 1.0) if den > 0.0 else
 def nearest_weights(a, b, c):
     """Return (s, t, inside): weights of v1 and v2 in the nearest point of a triangle, rounded.
 
-    `a`, `b` and `c` lead from the corners v0, v1 and v2 to the point, or all three the other way.
-    However inaccurate, weights are not negative and add up to at most 1, up to a rounding. `inside`
-    tells whether the nearest point is in the face, not on an edge, by the same rounded numbers.
+    `a`, `b` and `c` lead from the corners to the given point, or all three the other way. However
+    inaccurate, weights are not negative and add up to at most 1, up to a rounding. `inside` tells
+    whether the nearest point is in the face, by the same rounded numbers.
     """
     # The regions, in order: corners v0, v1, v2; edges v0 v1, v0 v2, v1 v2; the face (`inside`). The
     # names d1 to d6, va, vb and vc are Ericson's.
@@ -84,10 +84,9 @@ def nearest_weights(a, b, c):
 
 @inlined
 def distance_bounds(p, v0, v1, v2):
-    """Return bounds (low, high) of the distance from a point p to a triangle.
+    """Return bounds (low, high) of the distance, exact and rounded, of a point from a triangle.
 
-    They hold for the exact distance and for the rounded one of `nearest_on_triangle`. They are
-    (0, inf) where coordinates are too large or small for this estimate.
+    They are (0, inf) where coordinates are too large or small for this estimate.
     """
     # Any point of the triangle bounds the distance from above, and any direction g from below: a
     # triangle is the hull of its corners, so the distance is at least the least g . (p - v) / |g|.
@@ -120,36 +119,25 @@ def side_of_edge(n, e, a):
     """Return (sign, value) of n . (e x a): 1 if a point is on the inner side of an edge e.
 
     n is the normal of the triangle, and `a` leads from the start of the edge to the point, all in
-    double-doubles. The sign is -1 on the outer side and 0 if double-doubles do not decide it; the
-    value is rounded to a double.
+    double-doubles; the value is rounded. The sign is 0 if double-doubles do not decide it.
     """
     stay_outlined()
     size = floats.dot_size(floats.high(n), floats.cross_size(floats.high(e), floats.high(a)))
     value = floats.dd_dot(n, floats.dd_cross(e, a))[0]
-    if abs(value) > DOUBT * size:
-        return (1 if value > 0.0 else -1), value
-    return 0, value
+    return floats.sign_beyond(value, DOUBT * size), value
 
 
 @inlined
 def _sure_side(n, sizes, e, a):
-    """Return (sign, value) of n . (e x a), with the sign 0 where rounding could have changed it.
-
-    The vectors are those of `side_of_edge`, but rounded to doubles; `sizes` are the sums of the
-    absolute terms of each component of n.
-    """
+    """Return the `side_of_edge` of vectors rounded to doubles, n with the `cross_size` `sizes`."""
     value = dot(n, cross(e, a))
-    if abs(value) > SIDE_ERROR * floats.dot_size(sizes, floats.cross_size(e, a)):
-        return (1 if value > 0.0 else -1), value
-    return 0, value
+    error = SIDE_ERROR * floats.dot_size(sizes, floats.cross_size(e, a))
+    return floats.sign_beyond(value, error), value
 
 
 @inlined
 def _sure_corner(off, e, f):
-    """Return whether a corner of a triangle is surely its nearest point to a given point.
-
-    `off` leads from the corner to the given point, e and f from the corner to both others.
-    """
+    """Return whether a corner with the edges e and f is surely nearest to a point `off` from it."""
     # It is if the point is surely behind the corner along both edges. A dot product, of three terms
     # with five roundings each, is off by less than the margin, 32 * 2**-53 of the largest factors.
     margin = SIDE_ERROR * floats.largest(off)
@@ -158,11 +146,9 @@ def _sure_corner(off, e, f):
 
 @kernel
 def nearest_on_triangle(p, v0, v1, v2):
-    """Return (distance, u, v) of the point (1-u-v) v0 + u v1 + v v2 that is nearest to p.
+    """Return (distance, u, v) of the point (1-u-v) v0 + u v1 + v v2 that is nearest to a finite p.
 
-    All arguments are finite. The distance is within 4 units in the last place of the exact one, and
-    the same double for the same point and corners in every traversal. It is 0 only for points of
-    the triangle, else between the smallest and the largest double.
+    The distance is within 4 units in the last place, 0 only for points of the triangle, and finite.
     """
     stay_outlined()
     a, b, c = minus(p, v0), minus(p, v1), minus(p, v2)
@@ -203,7 +189,7 @@ def _has_below(v, least):
 def is_unlike(some, others, size):
     """Return whether a component of six vectors, three and three, is below UNLIKE * size but not 0.
 
-    `size` is the largest absolute component of all. Products of such small ones may underflow.
+    `size` is the largest of all.
     """
     least = size * UNLIKE
     # Most often no component is below, not even a zero.
@@ -220,9 +206,8 @@ def is_unlike(some, others, size):
 def _nearest(p, v0, v1, v2, k, off, edges):
     """Return (distance, exponent, u, v) of a point from a triangle, by regions decided in doubles.
 
-    The distance is distance * 2**exponent, NaN if even double-doubles do not decide the region. u
-    and v are the weights of v1 and v2 in the nearest point. `off` are the vectors from the corners
-    to p, `edges` those from each corner to the next; both are rounded and times 2**k.
+    The distance is NaN if even double-doubles do not decide the region. `off` are the vectors from
+    the corners to p, `edges` those from each corner to the next, rounded and times 2**k.
     """
     a, b, c = off
     ab, bc, ca = edges
@@ -246,8 +231,7 @@ def _nearest(p, v0, v1, v2, k, off, edges):
         return feature_distances.to_plane(p, v0, v1, v2, k, normal, n_size, to_v0) + weights
     # Beyond one edge and between its ends: the nearest point is on that edge.
     if s0 < 0 and dot(ab, a) > 0.0 and dot(ba, b) > 0.0:
-        d, e, t = feature_distances.to_edge(p, v0, v1)
-        return d, e, t, 0.0
+        return feature_distances.to_edge(p, v0, v1) + (0.0,)
     if s1 < 0 and dot(bc, b) > 0.0 and dot(cb, c) > 0.0:
         d, e, t = feature_distances.to_edge(p, v1, v2)
         return d, e, 1.0 - t, t
@@ -259,10 +243,7 @@ def _nearest(p, v0, v1, v2, k, off, edges):
 
 @kernel
 def _exact_side(a, b, c, p, scale):
-    """Return (sign, value / 2**scale) of ((b - a) x (c - a)) . ((b - a) x (p - a)).
-
-    The exact sign is 1 if p is on the inner side of the edge a, b of the triangle a, b, c.
-    """
+    """Return (sign, value / 2**scale) of ((b - a) x (c - a)) . ((b - a) x (p - a)), exactly."""
     stay_outlined()
     total = new_sum()
     # With (b - a) x (c - a) = a x b + b x c + c x a, it is a sum of products of cross products:
@@ -282,9 +263,8 @@ def _exact_side(a, b, c, p, scale):
 def _nearest_of_all(p, v0, v1, v2, k, exactly):
     """Return (distance, exponent, u, v) of `_nearest`, for points whose region doubles leave open.
 
-    If `exactly`, exact sums decide the region, and k has no effect. Else double-doubles of lengths
-    times 2**k do; the distance is NaN where they leave the region open and that could matter, near
-    the triangle.
+    If `exactly`, exact sums decide the region. Else double-doubles of lengths times 2**k do; the
+    distance is NaN where they leave the region open and that could matter, near the triangle.
     """
     stay_outlined()
     best, e, u, v, unsure = INF, np.int64(0), 0.0, 0.0, False
@@ -303,14 +283,12 @@ def _nearest_of_all(p, v0, v1, v2, k, exactly):
                 weights = w1 / total, w2 / total
                 return feature_distances.height_over_base(volume, e, n, f) + weights
     else:
-        a = floats.difference(p, v0, k)
-        b = floats.difference(p, v1, k)
-        c = floats.difference(p, v2, k)
+        a, b = floats.difference(p, v0, k), floats.difference(p, v1, k)
         n, n_size = feature_distances.face_normal(v0, v1, v2, k)
         if floats.largest(floats.high(n)) > FLAT * floats.largest(n_size):
             s0, w2 = side_of_edge(n, floats.difference(v1, v0, k), a)
             s1, w0 = side_of_edge(n, floats.difference(v2, v1, k), b)
-            s2, w1 = side_of_edge(n, floats.difference(v0, v2, k), c)
+            s2, w1 = side_of_edge(n, floats.difference(v0, v2, k), floats.difference(p, v2, k))
             if s0 > 0 and s1 > 0 and s2 > 0:
                 total = w0 + w1 + w2
                 weights = w1 / total, w2 / total

@@ -1,7 +1,7 @@
 """Arguments and results of the `ray_*` functions, which test each ray against its own shape."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,15 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.runtime.arguments import common_shape, kernel_input, points, reals, shaped
 
 Hit = TypeVar("Hit")
-
-
-class ShapeRays(NamedTuple):
-    """Rays as kernels of the `ray_*` functions take them, one row each."""
-
-    origins: NDArray[np.float64]
-    directions: NDArray[np.float64]
-    t_min: NDArray[np.float64]
-    t_max: NDArray[np.float64]
 
 
 def intersect_each(
@@ -28,10 +19,9 @@ def intersect_each(
     """Intersect rays with shapes, one to one after broadcasting, by a kernel; return a `result`.
 
     `rays` are origins, directions, t_min and t_max. `shapes` are the vectors (..., k) that define
-    the shapes, by the names of the caller's arguments, for error messages. `result` is the class of
-    the answer: a named tuple of a flag and doubles, each of the common leading shape, or a scalar
-    for a single ray. kernel(rays, shapes, *options, hits) takes a `ShapeRays` and fills `hits`, a
-    `result` of arrays with a row for each ray; `options` are numbers such as the culled side.
+    the shapes, by the names of the caller's arguments. `result` is a class of named tuples of a
+    flag and doubles, of the common leading shape. kernel(rays, shapes, *options, hits) takes rays
+    and shapes in flat arrays, a row for each ray, and fills `hits`, a `result` of such arrays.
     """
     o, d = points("origins", rays[0]), points("directions", rays[1])
     low, high = reals("t_min", rays[2]), reals("t_max", rays[3])
@@ -44,10 +34,9 @@ def intersect_each(
         """Return an array broadcast to the common shape, then flat but for its last axes `tail`."""
         return kernel_input(np.broadcast_to(array, shape + tail).reshape(-1, *tail))
 
-    batch = ShapeRays(flat(o, (3,)), flat(d, (3,)), flat(low, ()), flat(high, ()))
-    n = len(batch.t_min)
+    batch = flat(o, (3,)), flat(d, (3,)), flat(low, ()), flat(high, ())
     named_tuple: Any = result
-    numbers = [np.empty(n) for _ in named_tuple._fields[1:]]
-    hits = named_tuple(np.empty(n, np.bool_), *numbers)
+    numbers = [np.empty(len(batch[2])) for _ in named_tuple._fields[1:]]
+    hits = named_tuple(np.empty(len(batch[2]), np.bool_), *numbers)
     kernel(batch, tuple(flat(a, a.shape[-1:]) for a in shapes.values()), *options, hits)
     return named_tuple(*shaped(shape, *hits))  # type: ignore[no-any-return]

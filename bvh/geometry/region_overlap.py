@@ -11,7 +11,8 @@ each a row (n, offset) of four numbers.
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, dot_size, row_of, vector
-from bvh.geometry.arithmetic.vectors import dot, minus
+from bvh.geometry.arithmetic.vectors import absolute, combined, dot, minus
+from bvh.geometry.boxes import is_box
 from bvh.geometry.point_triangle import nearest_weights
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import poke, sqrt
@@ -34,16 +35,9 @@ def triangle_and_sphere(v0, v1, v2, center, radius):
     u = max((1.0 - v) - w, 0.0)
     # The approximate nearest point x, from the centre; y bounds the components of the exact point
     # of these weights, which is (u + v + w) times a point of the triangle.
-    x = (
-        u * a[0] + v * b[0] + w * c[0],
-        u * a[1] + v * b[1] + w * c[1],
-        u * a[2] + v * b[2] + w * c[2],
-    )
-    y = (
-        abs(x[0]) + ERROR * (u * abs(a[0]) + v * abs(b[0]) + w * abs(c[0])),
-        abs(x[1]) + ERROR * (u * abs(a[1]) + v * abs(b[1]) + w * abs(c[1])),
-        abs(x[2]) + ERROR * (u * abs(a[2]) + v * abs(b[2]) + w * abs(c[2])),
-    )
+    x = combined(u, a, v, b, w, c)
+    f, g, h = combined(u, absolute(a), v, absolute(b), w, absolute(c))
+    y = abs(x[0]) + ERROR * f, abs(x[1]) + ERROR * g, abs(x[2]) + ERROR * h
     reach = radius * (u + v + w)
     if dot(y, y) * (1.0 + ERROR) + TINY <= (reach * reach) * (1.0 - ERROR) < INF:
         return MEET
@@ -53,9 +47,7 @@ def triangle_and_sphere(v0, v1, v2, center, radius):
         min(dot(x, b) - ERROR * dot_size(x, b), dot(x, c) - ERROR * dot_size(x, c)),
     )
     length = sqrt(dot(x, x) + TINY) * (1.0 + ERROR)
-    if far - TINY > (radius * length) * (1.0 + ERROR) + TINY:
-        return APART
-    return UNSURE
+    return APART if far - TINY > (radius * length) * (1.0 + ERROR) + TINY else UNSURE
 
 
 @kernel
@@ -66,26 +58,17 @@ def box_and_sphere(low, high, center, radius):
         x = max(low[i] - center[i], max(center[i] - high[i], 0.0))
         total += x * x
     # Test whether the centre is in the box: a total of 0 may also come from squares that underflow.
-    if (
-        low[0] <= center[0] <= high[0]
-        and low[1] <= center[1] <= high[1]
-        and low[2] <= center[2] <= high[2]
-    ):
+    if is_box(low, center) and is_box(center, high):
         return MEET
     square = radius * radius
     if total * (1.0 + ERROR) + TINY <= square * (1.0 - ERROR) < INF:
         return MEET
-    if INF > total * (1.0 - ERROR) - TINY > square * (1.0 + ERROR):
-        return APART
-    return UNSURE
+    return APART if INF > total * (1.0 - ERROR) - TINY > square * (1.0 + ERROR) else UNSURE
 
 
 @inlined
 def plane_height(planes, i, p):
-    """Return (height, error): n . p + offset of plane i, row (n, offset), and a bound of its error.
-
-    The height is at least 0 inside the polytope, and multiplied by the length of n.
-    """
+    """Return (height, error): n . p + offset of plane i, at least 0 inside; and its error bound."""
     n0, n1, n2, w = row_of(planes, 4 * i)
     x, y, z = n0 * p[0], n1 * p[1], n2 * p[2]
     return (x + y + z) + w, ERROR * (abs(x) + abs(y) + abs(z) + abs(w)) + TINY
@@ -103,8 +86,7 @@ def _heights(planes, i, v0, v1, v2):
 def triangle_and_planes(v0, v1, v2, planes, first, last, scratch):
     """Return APART, MEET or UNSURE for a triangle and the polytope of planes first..last-1.
 
-    `planes` has rows (n, offset) with n . p + offset >= 0 inside. `scratch` is memory for
-    2 * polygon_capacity(last - first) numbers.
+    `scratch` is memory for 2 * polygon_capacity(last - first) numbers.
     """
     # Decided at once if all corners are on the outer side of a plane, or one is inside of all.
     inside0, inside1, inside2 = True, True, True
@@ -137,8 +119,8 @@ def _set_row(array, i, x, y, z):
 def _clipped(v0, v1, v2, planes, first, last, scratch):
     """Return the same as `triangle_and_planes`, by clipping the triangle with planes moved outward.
 
-    A corner of the clipped polygon is stored as its three weights of v0, v1 and v2. The polygon is
-    in one half of `scratch`, and after each plane in the other half.
+    A corner of the clipped polygon is stored as its weights of v0, v1 and v2. The polygon is in one
+    half of `scratch`, and after each plane in the other half.
     """
     # Each step moves a corner of the polygon by an error of 8 * 2**-53, in weights, which changes a
     # plane's height by that times the heights at the corners. After k planes, moving the next one
@@ -182,9 +164,7 @@ def _clipped(v0, v1, v2, planes, first, last, scratch):
     w0, w1, w2 = 0.0, 0.0, 0.0
     for j in range(count):
         q0, q1, q2 = vector(scratch, old + j)
-        w0 += max(q0, 0.0)
-        w1 += max(q1, 0.0)
-        w2 += max(q2, 0.0)
+        w0, w1, w2 = w0 + max(q0, 0.0), w1 + max(q1, 0.0), w2 + max(q2, 0.0)
     for i in range(first, last):
         (f0, f1, f2), (e0, e1, e2) = _heights(planes, i, v0, v1, v2)
         height = w0 * f0 + w1 * f1 + w2 * f2

@@ -9,11 +9,12 @@ surface. Only the numerator cancels: it is computed in double-doubles, or by exa
 
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import (
-    add_product,
+    add_sums,
     difference_terms,
     leading,
     new_sum,
     take_sign,
+    term,
 )
 from bvh.geometry.arithmetic.feature_distances import offset, to_edge
 from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, cross_size, dot_size, largest
@@ -42,41 +43,18 @@ def _as_distance(n, d, e):
 
 @kernel
 def _to_sphere(p, center, radius, shift):
-    """Return 2**shift times the signed distance of a point from a sphere, negative inside.
-
-    The caller has divided all lengths by 2**shift, lest they overflow.
-    """
+    """Return 2**shift times the signed distance of a point from a sphere, negative inside."""
     # (|m|**2 - r**2) / (|m| + r), for m = p - center.
     stay_outlined()
     e = length_exponent(p, center, radius)
     r = radius * floats.power_of_two(-e)
     m, square = floats.difference(p, center, -e), floats.two_product(r, r)
     square_of_m, h = floats.dd_dot(m, m), floats.high(m)
-    # The numerator is c * 2**(2 e - lift).
-    c, lift = floats.dd_sub(square_of_m, square), 0
+    # The numerator is c * 2**f.
+    c, f = floats.dd_sub(square_of_m, square), 2 * e
     if not (-REACH <= e <= REACH and is_accurate(c, floats.dot_size(h, h) + square[0])):
-        c, lift = exact_surface(p, center, radius, 2 * e)
-    return _as_distance(c[0], sqrt(square_of_m[0]) + r, e - lift + shift)
-
-
-@kernel
-def _add_surface(total, p, a, b, radius):
-    """Add F = |m x v|**2 - radius**2 v.v to the exact sum `total`, for m = p - a and v = b - a."""
-    # |m x v|**2 is the sum of m[i]**2 v[j]**2 - m[i] v[j] m[j] v[i] over all i and j.
-    stay_outlined()
-    for i in range(3):
-        for j in range(3):
-            for m in difference_terms(p, a, i):
-                for v in difference_terms(b, a, j):
-                    for w in difference_terms(p, a, i):
-                        for z in difference_terms(b, a, j):
-                            add_product(total, 1.0, m, w, v, z)
-                    for w in difference_terms(p, a, j):
-                        for z in difference_terms(b, a, i):
-                            add_product(total, -1.0, m, w, v, z)
-        for v in difference_terms(b, a, i):
-            for z in difference_terms(b, a, i):
-                add_product(total, -1.0, radius, radius, v, z)
+        c, f = exact_surface(p, center, radius)
+    return _as_distance(c[0], sqrt(square_of_m[0]) + r, f - e + shift)
 
 
 @kernel
@@ -88,11 +66,9 @@ def _is_beyond(p, a, b):
     value = floats.dd_dot(m, v)
     if usable and is_decided(value, dot_size(floats.high(m), floats.high(v))):
         return value[0] <= 0.0
-    total = new_sum()
+    total, one = new_sum(), term(1.0)
     for i in range(3):
-        for m in difference_terms(p, a, i):
-            for v in difference_terms(b, a, i):
-                add_product(total, 1.0, m, v, 1.0, 1.0)
+        add_sums(total, difference_terms(p, a, i), difference_terms(b, a, i), one, one)
     return take_sign(total) <= 0
 
 
@@ -103,7 +79,8 @@ def signed_distance(p, a, b, radius):
     It is within 4 units in the last place, 0 on the surface alone, and finite.
     """
     # Between the ends, the distance from the axis less the radius r is
-    # F / (|v| (|m x v| + r |v|)), with F = |m x v|**2 - r**2 v.v, m = p - a and v = b - a.
+    # F / (|v| (|m x v| + r |v|)), with F = |m x v|**2 - r**2 v.v, m = p - a and v = b - a. Lengths
+    # are divided by 2**shift, lest they overflow.
     stay_outlined()
     shift = _shift_of(p, a, b, radius)
     unit = floats.power_of_two(-shift)
@@ -128,14 +105,20 @@ def signed_distance(p, a, b, radius):
 def _to_side(p, a, b, radius, shift):
     """Return 2**shift times the distance of `signed_distance`, from F by exact sums.
 
-    The nearest point of the axis is between its ends a and b. The caller has divided all lengths by
-    2**shift.
+    The nearest point of the axis is between its ends a and b.
     """
     # F / (v.v (d + r)), with the distance d from the axis: c * 2**g is F, den * 2**e is d + r, and
-    # v * 2**k the vector of the axis.
+    # v * 2**k the vector of the axis. |m x v|**2 is the sum of m[i]**2 v[j]**2 - m[i] v[i] m[j]
+    # v[j] over all i and j.
     stay_outlined()
     total = new_sum()
-    _add_surface(total, p, a, b, radius)
+    for i in range(3):
+        m, v = difference_terms(p, a, i), difference_terms(b, a, i)
+        add_sums(total, term(-radius), term(radius), v, v)
+        for j in range(3):
+            n, w = difference_terms(p, a, j), difference_terms(b, a, j)
+            add_sums(total, m, m, w, w)
+            add_sums(total, m, (-n[0], -n[1]), v, w)
     c, g = leading(total)
     if c[0] == 0.0:
         return 0.0

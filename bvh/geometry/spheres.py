@@ -23,9 +23,12 @@ from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.exact_sums import (
     add_dot,
     add_product,
+    add_sums,
     difference_terms,
     new_sum,
     rounded,
+    rounded_apart,
+    term,
 )
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, LARGEST, SMALLEST, cross_size
 from bvh.geometry.arithmetic.roots import root_finder, root_side
@@ -62,56 +65,34 @@ def length_exponent(p, center, radius):
     return floats.power_above(max(floats.largest(half), 0.5 * radius))
 
 
-# An exact sum over 2**k, correctly rounded, as a double-double without a low part: 0 only if the
-# sum is. The sum is overwritten, and must be formed again for a second use.
-_over_power = inlined(lambda total, k: (rounded(total, k), 0.0))
-
-
 @kernel
-def _add_surface(total, factor, o, center, radius, x):
-    """Add factor * (m.m - radius**2) * x**2, m = o - center, to a sum, for factor +1.0 or -1.0."""
+def _add_surface(total, o, center, radius, x, y):
+    """Add (m.m - radius**2) * x * y, m = o - center, to a sum."""
     stay_outlined()
     for i in range(3):
-        for m in difference_terms(o, center, i):
-            for n in difference_terms(o, center, i):
-                add_product(total, factor, m, n, x, x)
-    add_product(total, -factor, radius, radius, x, x)
+        m = difference_terms(o, center, i)
+        add_sums(total, m, m, term(x), term(y))
+    add_product(total, -1.0, radius, radius, x, y)
 
 
 @kernel
-def _add_discriminant(total, o, d, center, radius):
-    """Add the discriminant (d.m)**2 - d.d (m.m - radius**2), m = o - center, to an exact sum."""
-    stay_outlined()
-    for i in range(3):
-        _add_surface(total, -1.0, o, center, radius, d[i])
-        for j in range(3):
-            for m in difference_terms(o, center, i):
-                for n in difference_terms(o, center, j):
-                    add_product(total, 1.0, d[i], d[j], m, n)
+def _exact_root(o, d, center, radius, k):
+    """Return (sign, root) of the discriminant (d.m)**2 - d.d (m.m - radius**2), m = o - center.
 
-
-@kernel
-def _exact_root(o, d, center, radius, k, e):
-    """Return (sign, root) of the discriminant by exact sums; the root is divided by 2**(k + e).
-
-    2**k and 2**e are the scales of d and of lengths. The root is a double-double, 0 unless the sign
-    is 1.
+    The sign is exact; the root, 0 unless it is 1, is rounded and divided by 2**k.
     """
     stay_outlined()
     total = new_sum()
-    _add_discriminant(total, o, d, center, radius)
-    f = _over_power(total, 2 * (k + e))
-    if f[0] <= 0.0:
-        return floats.sign(f[0]), (0.0, 0.0)
-    if f[0] > 2.0**-900 or k + e < -1500:
-        return 1, floats.dd_sqrt(f)
-    # Scale a small discriminant by 2**1000, lest it be denormal; its root is not so small. This is
-    # not done for k + e < -1500, where 2 (k + e) - 1000 would be below the least exponent of
-    # `rounded`, -4 * 1022, and the root is less accurate.
-    total = new_sum()
-    _add_discriminant(total, o, d, center, radius)
-    root = floats.dd_sqrt(_over_power(total, 2 * (k + e) - 1000))
-    return 1, (root[0] * 2.0**-500, root[1] * 2.0**-500)
+    for i in range(3):
+        _add_surface(total, o, center, radius, -d[i], d[i])
+        for j in range(3):
+            m, n = difference_terms(o, center, i), difference_terms(o, center, j)
+            add_sums(total, term(d[i]), term(d[j]), m, n)
+    f, e = rounded_apart(total)
+    if f <= 0.0:
+        return floats.sign(f), (0.0, 0.0)
+    root, scale = floats.dd_sqrt((f * floats.power_of_two(e & 1), 0.0)), (e >> 1) - k
+    return 1, (floats.scale_by(root[0], scale), floats.scale_by(root[1], scale))
 
 
 @kernel
@@ -121,33 +102,25 @@ def _exact_half_slope(o, d, center, k):
     total = new_sum()
     add_dot(total, 1.0, d, o)
     add_dot(total, -1.0, d, center)
-    return _over_power(total, k)
+    return rounded(total, k), 0.0
 
 
 @kernel
-def exact_surface(o, center, radius, k):
-    """Return (c, lift): m.m - radius**2 is c * 2**(k - lift), m = o - center, correctly rounded.
-
-    c is a double-double. A lift of 1000 instead of 0 keeps c from underflow where o is close to the
-    sphere.
-    """
+def exact_surface(o, center, radius):
+    """Return (c, e): m.m - radius**2 is c * 2**e, m = o - center, c rounded, as a double-double."""
     stay_outlined()
     total = new_sum()
-    _add_surface(total, 1.0, o, center, radius, 1.0)
-    c = _over_power(total, k)
-    if c[0] == 0.0 or abs(c[0]) > 2.0**-900:
-        return c, 0
-    total = new_sum()
-    _add_surface(total, 1.0, o, center, radius, 1.0)
-    return _over_power(total, k - 1000), 1000
+    _add_surface(total, o, center, radius, 1.0, 1.0)
+    c, e = rounded_apart(total)
+    return (c, 0.0), e
 
 
 @inlined
 def tested_quotient(n, d, k, sure):
     """Return (sure, t): t is n / d * 2**k of double-doubles, surely the nearest double if `sure`.
 
-    The argument `sure` tells whether n and d are accurate to 2**-75 of themselves; if not, the
-    result is not sure. A t that is not zero never becomes zero or infinite.
+    It can be sure only if n and d are, accurate to 2**-75 of themselves. A t that is not zero never
+    becomes zero or infinite.
     """
     if n[0] == 0.0:
         return sure, 0.0
@@ -165,18 +138,18 @@ def tested_quotient(n, d, k, sure):
 
 @inlined
 def both_roots(a, b, c, root, e, lift, sure):
-    """Return (sure, near, far): the t * 2**e for which a t**2 + 2 b t + c * 2**-lift is zero.
+    """Return (sure, near, far): the t * 2**e for which a t**2 + 2 b t + c * 2**lift is zero.
 
-    The coefficients, and the root of the discriminant b**2 - a c * 2**-lift, are double-doubles.
-    The argument `sure` tells whether these are accurate (`is_accurate`), the result whether near
-    and far are surely the nearest doubles.
+    All numbers are double-doubles, `root` that of the discriminant b**2 - a c * 2**lift. They are
+    accurate (`is_accurate`) if the argument `sure` is True; the result tells whether near and far
+    are surely the nearest doubles.
     """
     # q is -b plus the root with the sign of -b, so that nothing cancels; the results are q / a and
     # c / q.
     sign = 1.0 if b[0] < 0.0 else -1.0
     q = floats.dd_add((-b[0], -b[1]), (sign * root[0], sign * root[1]))
     first, big = tested_quotient(q, a, e, sure)
-    second, small = tested_quotient(c, q, e - lift, sure)
+    second, small = tested_quotient(c, q, e + lift, sure)
     return first and second, min(big, small), max(big, small)
 
 
@@ -184,25 +157,21 @@ def both_roots(a, b, c, root, e, lift, sure):
 def _root_sign(shape, t, h, far):
     """Return the exact sign of root - (t + h), of the far root if `far`, else of the near one.
 
-    The root is a t of the ray on the sphere; `shape` is (o, d, center, radius). The doubles t and h
-    are added without rounding.
+    `shape` is (o, d, center, radius). The doubles t and h are added without rounding.
     """
     # The equation at s = t + h is d.d s**2 + 2 d.m s + m.m - radius**2 = 0, m = o - center; half
     # its derivative is d.d s + d.m.
     stay_outlined()
     o, d, center, radius = shape
     value, slope = new_sum(), new_sum()
-    _add_surface(value, 1.0, o, center, radius, 1.0)
+    _add_surface(value, o, center, radius, 1.0, 1.0)
+    s, one = (t, h), term(1.0)
     for i in range(3):
-        for s in (t, h):
-            add_product(value, 1.0, d[i], d[i], s, t)
-            add_product(value, 1.0, d[i], d[i], s, h)
-            add_product(slope, 1.0, d[i], d[i], s, 1.0)
-        for m in difference_terms(o, center, i):
-            for _ in range(2):
-                add_product(value, 1.0, d[i], m, t, 1.0)
-                add_product(value, 1.0, d[i], m, h, 1.0)
-            add_product(slope, 1.0, d[i], m, 1.0, 1.0)
+        m, x = difference_terms(o, center, i), term(d[i])
+        add_sums(value, x, x, s, s)
+        add_sums(value, x, m, s, (1.0, 1.0))
+        add_sums(slope, x, x, s, one)
+        add_sums(slope, x, m, one, one)
     return root_side(value, slope, far)
 
 
@@ -228,7 +197,7 @@ def sphere_interval(o, d, center, radius):
     """Return (hit, near, far) of the line of a finite ray in a closed ball, for t of any sign.
 
     A hit is decided exactly; a miss is (False, inf, -inf). Both ends are rounded correctly where
-    they are in the range of normal doubles.
+    they are normal doubles.
     """
     stay_outlined()
     if _surely_missed(o, d, center, radius):
@@ -242,11 +211,7 @@ def sphere_interval(o, d, center, radius):
 
 @kernel
 def _solved(o, d, center, radius):
-    """Return (hit, sure, near, far) of the line of a ray in a ball, with an exact `hit`.
-
-    `sure` tells whether near and far, the ends of the interval of t, are known to be rounded
-    correctly; else they are estimates.
-    """
+    """Return (hit, sure, near, far) of `sphere_interval`; if not sure, near and far are rough."""
     # Scale directions by 2**-k and lengths by 2**-e to about one. The line meets the sphere where
     # a t**2 + 2 b t + c = 0; f is the discriminant.
     e = length_exponent(o, center, radius)
@@ -266,7 +231,7 @@ def _solved(o, d, center, radius):
         side = floats.sign(f[0])
         root = floats.dd_sqrt((abs(f[0]), f[1]))
     else:
-        side, root = _exact_root(o, d, center, radius, k, e)
+        side, root = _exact_root(o, d, center, radius, k + e)
     if side < 0:
         return False, True, INF, -INF
 
@@ -280,27 +245,24 @@ def _solved(o, d, center, radius):
 
     c, lift = floats.dd_sub(floats.dd_dot(m, m), square), 0
     if not (usable and is_accurate(c, floats.dot_size(floats.high(m), floats.high(m)) + square[0])):
-        (c, lift), sure = exact_surface(o, center, radius, 2 * e), False
+        (c, lift), sure = exact_surface(o, center, radius), False
+        lift -= 2 * e
     sure, near, far = both_roots(a, b, c, root, e - k, lift, sure)
     return True, sure, near, far
 
 
 @entry
 def _ray_sphere(rays, balls, hits):
-    """Write to `hits`, a `SphereHit` of arrays, the result of each ray and its own ball.
-
-    `balls` are the centres and radii, a row for each ray.
-    """
-    center, radius = balls
+    """Write to `hits`, a `SphereHit` of arrays, the result of each ray and its own ball."""
+    (origins, directions, t_min, t_max), (center, radius) = rays, balls
     hit, t_near, t_far = hits
     for i in range(len(hit)):
-        o, d = floats.vector(rays.origins, i), floats.vector(rays.directions, i)
-        m, r = floats.vector(center, i), radius[i, 0]
-        hit[i], t_near[i], t_far[i] = False, INF, -INF
+        o, d = floats.vector(origins, i), floats.vector(directions, i)
+        m, r, interval = floats.vector(center, i), radius[i, 0], (False, INF, -INF)
         # A ray or a ball that is not finite, or a ray without direction, misses.
         if floats.can_hit(o, d) and floats.finite(m) and 0.0 <= r < INF:
             interval = sphere_interval(o, d, m, r)
-            hit[i], t_near[i], t_far[i] = clipped(interval, rays.t_min[i], rays.t_max[i])
+        hit[i], t_near[i], t_far[i] = clipped(interval, t_min[i], t_max[i])
 
 
 class SphereHit(NamedTuple):

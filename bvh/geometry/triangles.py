@@ -25,6 +25,7 @@ from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, REACH, sides, turned
 from bvh.geometry.arithmetic.exact_sums import add_triple, divide, leading, new_sum
 from bvh.geometry.arithmetic.floats import DD_ERROR, INF, NAN
 from bvh.geometry.arithmetic.predicates import integer_volume
+from bvh.geometry.arithmetic.vectors import scaled
 from bvh.geometry.planes import double_quotient
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import Cull, FloatResult, TruthResult, cull_code, points
@@ -41,9 +42,8 @@ def scaled_ray(o, d, reach):
     """Return (d_scaled, floor, E, K) for the filters of `sides`, `distance` and `exact_details`.
 
     `reach` bounds the absolute coordinates of all triangles that the ray (o, d) is tested with.
-    d_scaled is d times a power of two, and `floor` bounds what underflows in side tests with it; it
-    is inf where filters cannot be used. 2**E is about the largest coordinate, and 2**K the largest
-    component of d.
+    `floor` bounds what underflows in side tests with d_scaled, inf where filters cannot be used.
+    2**E is about the largest coordinate, and 2**K the largest component of d.
     """
     # With E the exponent of the largest coordinate of all (origin included) and K that of d,
     # differences of points stay below 2**(E+2), so d * 2**(-K-2E) times two differences stays below
@@ -55,10 +55,8 @@ def scaled_ray(o, d, reach):
     k = min(floats.exponent(floats.largest(d)), 1022)
     if e < -REACH or e > REACH:
         return d, INF, e, k
-    s = floats.power_of_two(-k)
-    q = floats.power_of_two(-2 * e)
-    scaled = ((d[0] * s) * q, (d[1] * s) * q, (d[2] * s) * q)
-    return scaled, floats.power_of_two(2 * abs(e) - 1064), e, k
+    d_scaled = scaled(scaled(d, floats.power_of_two(-k)), floats.power_of_two(-2 * e))
+    return d_scaled, floats.power_of_two(2 * abs(e) - 1064), e, k
 
 
 @inlined
@@ -66,7 +64,7 @@ def solve_plane(a, p, q, r):
     """Return (n.a, its size, n.r, its size), n = p x q, in double-doubles; t is n.a / n.r.
 
     a = v0 - o, p = v1 - v0, q = v2 - v0 and the direction r are vectors of double-doubles, of
-    numbers or SIMD lanes. A size is the sum of absolute terms.
+    numbers or SIMD lanes.
     """
     n, sizes = floats.sized_cross(p, q)
     along, along_size = floats.sized_dot(n, sizes, a)
@@ -76,10 +74,9 @@ def solve_plane(a, p, q, r):
 
 @inlined
 def solve_volumes(a, p, q, r):
-    """Return ((u n.r, its size), (v n.r, its size)), n = p x q: two double-doubles and their sizes.
+    """Return ((u n.r, its size), (v n.r, its size)) of the arguments of `solve_plane`.
 
-    u and v are the weights of v1 and v2 in the hit; the arguments are those of `solve_plane`. A
-    size is the sum of absolute terms.
+    u and v are the weights of v1 and v2 in the hit.
     """
     m, sizes = floats.sized_cross(r, a)
     (high, low), size = floats.sized_dot(m, sizes, q)
@@ -90,8 +87,7 @@ def solve_volumes(a, p, q, r):
 def solve_weights(of_u, of_v, den, den_size):
     """Return (decided, u, v): if decided, the weights to a few units in the last place.
 
-    `of_u` and `of_v`, the results of `solve_volumes`, are divided by `den`, n.r of `solve_plane`,
-    of size `den_size`.
+    `of_u` and `of_v` are those of `solve_volumes`, `den` is n.r of `solve_plane`.
     """
     # The relative errors of all three numbers are below 2**-54, less than a rounding of quotients.
     (u, u_size), (v, v_size) = of_u, of_v
@@ -121,16 +117,14 @@ def _distance_to_vertex(o, d, v):
 def _solve(o, d, e, k, corners):
     """Return (decided, t, (a, p, q, d), n.d, its size) of a ray and a triangle in double-doubles.
 
-    The vectors, a = v0 - o, p = v1 - v0 and q = v2 - v0 times 2**-e and d times 2**-k, are at most
-    about one (see `scaled_ray`); n.d is of these. If decided, t is correctly rounded. A size of 0
-    tells that lengths are out of range: t and n.d may then be wrong.
+    The vectors, a to q times 2**-e and d times 2**-k of `scaled_ray`, are at most about one; n.d is
+    of these. If decided, t is correctly rounded. A size of 0 tells that lengths are out of range: t
+    and n.d may then be wrong.
     """
     # The differences are exact unless they underflow.
     (v0, v1, v2), s = corners, floats.power_of_two(-k)
-    a, p, q = (
-        floats.difference(v0, o, -e), floats.difference(v1, v0, -e), floats.difference(v2, v0, -e)
-    )  # fmt: skip
-    vectors = a, p, q, ((d[0] * s,), (d[1] * s,), (d[2] * s,))
+    a, p = floats.difference(v0, o, -e), floats.difference(v1, v0, -e)
+    vectors = a, p, floats.difference(v2, v0, -e), ((d[0] * s,), (d[1] * s,), (d[2] * s,))
     along, along_size, den, den_size = solve_plane(*vectors)
     decided, t = double_quotient(along, along_size, den, den_size, e - k)
     den_size = den_size if -REACH <= e <= REACH else 0.0
@@ -141,8 +135,7 @@ def _solve(o, d, e, k, corners):
 def distance(o, d, e, k, corners, vertex):
     """Return t at which a ray (o, d) hits a triangle, rounded to the nearest double.
 
-    2**e is about the largest coordinate, and 2**k the largest component of d (by `scaled_ray`);
-    `vertex`, from `sides`, is the index of a corner on the ray, or NO_VERTEX.
+    e and k are those of `scaled_ray`, and `vertex` is that of `sides`.
     """
     stay_outlined()
     if vertex != NO_VERTEX:
@@ -160,11 +153,10 @@ def distance(o, d, e, k, corners, vertex):
 
 @kernel
 def _exact_quotient(volume, d, corners, den, den_size, e):
-    """Return r . (p x q) / n.d, correctly rounded, by exact arithmetic.
+    """Return r . (p x q) / n.d, correctly rounded, by exact arithmetic, as `exact_sums.divide`.
 
     `volume` has the vectors p, q and r, each as a pair of points (end, start). n is the normal of
-    the triangle; the double-double `den`, of size `den_size`, times 2**e is about n.d. A quotient
-    that is not zero never becomes zero, and never infinite.
+    the triangle; the double-double `den`, of size `den_size`, times 2**e is about n.d.
     """
     stay_outlined()
     (v0, v1, v2), (p, q, r) = corners, volume
@@ -203,9 +195,8 @@ def _exact_quotient(volume, d, corners, den, den_size, e):
 def details_at_edge(o, d, corners, volumes, den, den_size, e, timed, t):
     """Return (timed, t, u, v) of a hit whose weights `solve_weights` does not decide.
 
-    u and v are rounded correctly. `volumes` is the result of `solve_volumes`; its numbers and
-    `den`, n.d, of size `den_size`, are to be multiplied by 2**e. `timed` tells whether t is known.
-    If it is not, but the hit is a vertex, it may become known here.
+    u and v are rounded correctly. The numbers of `volumes`, by `solve_volumes`, and `den`, n.d, are
+    to be multiplied by 2**e. `timed` tells whether t is known; at a vertex it may become known.
     """
     stay_outlined()
     v0, v1, v2 = corners
@@ -232,11 +223,10 @@ def details_at_edge(o, d, corners, volumes, den, den_size, e, timed, t):
 
 @kernel
 def exact_details(o, d, v0, v1, v2):
-    """Return (t, u, v, front) of a ray that hits the triangle.
+    """Return (t, u, v, front) of a ray that hits the triangle, `front` if from the normal's side.
 
     t is correctly rounded. The weights u of v1 and v of v2 are good to a few units in the last
-    place, and exactly 0.0 where the ray meets the edge opposite to v1 or v2. `front` tells whether
-    the ray meets the front, which the normal (v1-v0) x (v2-v0) points out of.
+    place, and exactly 0.0 where the ray meets the edge opposite to v1 or v2.
     """
     # The scale depends on the ray and the triangle alone, so the weights are the same in any tree.
     stay_outlined()
@@ -261,13 +251,11 @@ def exact_details(o, d, v0, v1, v2):
 def _ray_triangle(rays, triangles, cull, hits):
     """Write to `hits`, a `TriangleHit` of arrays, the result of each ray and its own triangle.
 
-    `triangles` are the corners v0, v1 and v2, a row for each ray. `cull` is the side that is
-    missed: 1 for the back, -1 for the front, 0 for none.
+    `cull` is the side that is missed: 1 for the back, -1 for the front, 0 for none.
     """
-    v0, v1, v2 = triangles
-    hit, t, u, v = hits
+    (origins, directions, t_min, t_max), (v0, v1, v2), (hit, t, u, v) = rays, triangles, hits
     for i in range(len(hit)):
-        o, d = floats.vector(rays.origins, i), floats.vector(rays.directions, i)
+        o, d = floats.vector(origins, i), floats.vector(directions, i)
         a, b, c = floats.vector(v0, i), floats.vector(v1, i), floats.vector(v2, i)
         hit[i], t[i], u[i], v[i] = False, INF, NAN, NAN
         # A ray or a face that is not finite, or a ray without direction, misses.
@@ -280,7 +268,7 @@ def _ray_triangle(rays, triangles, cull, hits):
         if side == 0 or side == cull:
             continue
         at, x, y, _ = exact_details(o, d, a, b, c)
-        if rays.t_min[i] <= at <= rays.t_max[i]:
+        if t_min[i] <= at <= t_max[i]:
             hit[i], t[i], u[i], v[i] = True, at, x, y
 
 

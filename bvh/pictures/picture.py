@@ -134,10 +134,7 @@ class Picture:
 
 
 def with_legend(picture: Picture) -> Picture:
-    """Return a picture of costs with a legend in its lower left corner.
-
-    Pictures of anything else, and those too small for a legend, are returned unchanged.
-    """
+    """Return a picture of costs, if large enough, with a legend in its lower left corner."""
     height, width = picture.pixels.shape[:2]
     if picture.hottest is None or width < MIN_WIDTH or height < MIN_HEIGHT:
         return picture
@@ -172,10 +169,7 @@ def check_picture_path(path: str | os.PathLike[str]) -> None:
 
 
 def check_path(file: Path, kind: str, is_supported: bool) -> None:
-    """Raise unless a new file's format `is_supported`, its folder exists, and it is no folder.
-
-    `kind` is its noun in messages, such as "picture".
-    """
+    """Raise unless a new file's format `is_supported`, its folder exists, and it is no folder."""
     if not is_supported:
         raise ValueError(f"cannot write {file}: unknown {kind} format {file.suffix!r}")
     if not file.parent.is_dir():

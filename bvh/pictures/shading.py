@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -37,17 +38,13 @@ BOUNCED = 0.06
 class Sight:
     """Hits of the rays (height, width) of a band, and what their colours depend on.
 
-    `mask` is True for rays that hit; `seen` are their hits. `rays` counts the rays cast so far,
-    also those to lights, which `sky`, `lamp` and `ground_light` cast.
+    `rays` counts the rays cast so far, also those to lights.
     """
 
     def __init__(
         self, stage: Stage, hits: Hits, origins: Floats, directions: Floats, cells: Ints
     ) -> None:
-        """Take all rays of a band, and their `hits`, (height, width), misses included.
-
-        `cells`, (height, width), by `cells_of`, choose the directions to lights from each hit.
-        """
+        """Take all rays of a band, with `hits` and `cells_of`, (height, width), misses included."""
         self.stage, self.hits, self.mask = stage, hits, hits.mask
         # `hits`, `mask` and the attributes named `_all...` are of all rays of the band; `seen`,
         # `_origins`, `directions` and `_cells` have a row for each ray that hits.
@@ -129,26 +126,26 @@ class Stage:
             return np.asarray(sight.hits.t, np.float64)
         if name == "cost":
             return sight.cost
-        # The last argument of `_filled` is the value for rays that miss.
-        if name == "id":
-            return _filled(sight.mask, self.ids(sight.seen), -1)
-        if name == "instance":
-            return _filled(sight.mask, sight.instances, -1)
-        if name == "leaf":
-            return _filled(sight.mask, leaf_of(sight.seen), -1)
-        if name in ("ao", "shadow"):
-            return _filled(sight.mask, sight.sky[0] if name == "ao" else sight.lamp, 1.0)
-        if name == "uv":
-            return _filled(sight.mask, self.surfaces.uv(sight.seen), np.nan)
-        return _filled(
-            sight.mask, sight.flat.flat if name == "normals" else sight.flat.points, np.nan
-        )
+        # For the others, how they are computed for hits, and the value for rays that miss.
+        ways: dict[str, tuple[Callable[[], Any], float]] = {
+            "id": (lambda: self.ids(sight.seen), -1),
+            "instance": (lambda: sight.instances, -1),
+            "leaf": (lambda: leaf_of(sight.seen), -1),
+            "ao": (lambda: sight.sky[0], 1.0),
+            "shadow": (lambda: sight.lamp, 1.0),
+            "uv": (lambda: self.surfaces.uv(sight.seen), np.nan),
+            "normals": (lambda: sight.flat.flat, np.nan),
+            "position": (lambda: sight.flat.points, np.nan),
+        }
+        values, miss = ways[name][0](), ways[name][1]
+        filled = np.full((*sight.mask.shape, *values.shape[1:]), miss, values.dtype)
+        filled[sight.mask] = values
+        return filled
 
     def colours(self, shade: str, sight: Sight, y: Floats) -> Floats:
-        """Return the colours of hits and background, shape (height, width, 3).
+        """Return the colours of hits and background, (height, width, 3), in a shade but "cost".
 
-        `shade` is one of `SHADES` but "cost". `y`, (height,), has the distance of each row of rays
-        from the top of the picture, in pixels.
+        `y`, (height,), has the distance of each row of rays from the top of the picture, in pixels.
         """
         sky = colours.sky(y / self.camera.height)
         painted = np.repeat(sky[:, None], sight.mask.shape[1], axis=1)
@@ -182,10 +179,7 @@ class Stage:
         return np.asarray(np.abs((sight.flat.flat * sight.directions).sum(axis=1)) / lengths)
 
     def _uv_colours(self, sight: Sight) -> Floats:
-        """Return the colours (n, 3) of hits by texture coordinates; grey for meshes without any.
-
-        They are darker where the surface is at a slant to the ray.
-        """
+        """Return the colours (n, 3) of hits by texture coordinates; grey for meshes without any."""
         uv = self.surfaces.uv(sight.seen)
         painted = np.full((len(uv), 3), 0.5)
         textured = self.surfaces.with_uv[self.surfaces.tree_of[leaf_of(sight.seen)]]
@@ -193,10 +187,8 @@ class Stage:
         return np.asarray(painted * (0.55 + 0.45 * self._cosines(sight))[:, None])
 
     def _lit(self, shade: str, sight: Sight) -> Floats:
-        """Return the colours (n, 3) of hits in the shades "ao", "shadow", "clay" and "material".
-
-        The weights of lamp and sky are chosen by eye.
-        """
+        """Return the colours (n, 3) of hits in the shades "ao", "shadow", "clay" and "material"."""
+        # The weights of lamp and sky are chosen by eye.
         smooth, lights = sight.spots.smooth, self.lights
         # Light of the sky if nothing hid it, as in `Lights.of_sky`: hidden places get some of it.
         open_sky = 0.5 + smooth @ lights.zenith / 3.0
@@ -221,13 +213,3 @@ class Stage:
 def _toned(light: Floats) -> Floats:
     """Return gamma corrected colours from 0 to 1 for light (n, 3) of at least 0; 1 is white."""
     return np.asarray(np.minimum(light, 1.0) ** (1.0 / GAMMA))
-
-
-def _filled(mask: NDArray[np.bool_], values: NDArray[np.number], miss: float) -> NDArray[np.number]:
-    """Return an array for all rays: rows of `values` for hits, and `miss` for the others.
-
-    `mask`, (height, width), is True for hits; `values` has a row for each, in the mask's order.
-    """
-    filled = np.full((*mask.shape, *values.shape[1:]), miss, values.dtype)
-    filled[mask] = values
-    return filled

@@ -101,12 +101,8 @@ class _LeafRows(NamedTuple):
 
 @entry
 def _compose_all(outer, linear, inner, out):
-    """Write to `out`, (k * m, 3, 4), each of k outer maps composed with each of m inner ones.
-
-    `outer` and `inner` are maps (k, 3, 4) and (m, 3, 4), and `linear` is `outer` without shifts,
-    which moves the first three columns of an inner map.
-    """
-    # Map i of `outer` begins at its number 12 i.
+    """Write the `products` of maps to `out`; `linear` is `outer` without shifts."""
+    # Map i of `outer` begins at its number 12 i. Only the last column of an inner map is shifted.
     for i in range(len(outer)):
         for j in range(len(inner)):
             for column in range(4):
@@ -138,10 +134,7 @@ def leaf_counts(parts: Sequence[InstanceHolder]) -> dict[int, int]:
 
 
 def depth_of(parts: Sequence[InstanceHolder]) -> int:
-    """Return the levels of nesting of a scene: 1 if all its children are trees.
-
-    `parts` is the result of `nested_scenes`: inner scenes first, the scene itself last.
-    """
+    """Return the levels of nesting of a scene, by its `nested_scenes`: 1 for a scene of trees."""
     depths: dict[int, int] = {}
     for part in parts:
         inner = (depths.get(id(child), 0) for child in part._instances.children)
@@ -152,7 +145,7 @@ def depth_of(parts: Sequence[InstanceHolder]) -> int:
 def check_nesting(parts: Sequence[InstanceHolder], above: int = 0) -> dict[int, int]:
     """Return `leaf_counts`; raise a ValueError for too many leaves, or too deep a nesting.
 
-    `parts` is the result of `nested_scenes` for a scene that is `above` levels deep in another one.
+    `parts` are the `nested_scenes` of a scene that is `above` levels deep in another one.
     """
     depth = depth_of(parts) + above
     if depth > MAX_DEPTH:
@@ -165,10 +158,7 @@ def check_nesting(parts: Sequence[InstanceHolder], above: int = 0) -> dict[int, 
 
 
 class FlattenedInstances:
-    """Table of the leaves of the scene `top`; `follow` updates maps and masks.
-
-    `Leaves` shows its columns to users: `tree_of`, `maps`, `masks` and `instance_id`, a row a leaf.
-    """
+    """Table of the leaves of a scene, in columns; `Leaves` shows them to users."""
 
     def __init__(self, top: InstanceHolder) -> None:
         parts = nested_scenes(top)
@@ -206,11 +196,9 @@ class FlattenedInstances:
         return [part.table.version for part in self._parts]
 
     def _leaves_below(self, rows: NDArray[np.int64]) -> _LeafRows:
-        """Return the leaves below rows of the outermost scene, in no particular order.
-
-        Scenes are visited from the outermost inward, each once for all its uses together. A use of
-        a scene is one path to it, with the first leaf below, and the map and mask along the path.
-        """
+        """Return the leaves below rows of the outermost scene, in no particular order."""
+        # Scenes are visited from the outermost inward, each once for all its uses together. A use
+        # is one path to the scene, with the first leaf below, and the map and mask along the path.
         last, top = len(self._parts) - 1, self._parts[-1]
         begins, child = top.begins[rows], top.child[rows]
         maps, masks = top.table.column("maps")[rows], _masks_of(top.table, rows)
@@ -246,8 +234,8 @@ class FlattenedInstances:
     ) -> None:
         """Raise a ValueError unless products of maps are invertible, which rounding can prevent.
 
-        `maps` (n, 3, 4) are the products along paths to instances in the scene `part`; `begins`,
-        (n,), are the first leaves of these instances, and `child`, (n,), indices of their children.
+        `maps` (n, 3, 4) are those of paths to instances in `part`; `begins` are the first leaves of
+        these instances, and `child` indices of their children.
         """
         matrices = matrices_of(maps)
         try:
@@ -264,10 +252,7 @@ class FlattenedInstances:
         return all(part.table.structure_version <= version for part, version in pairs)
 
     def follow(self) -> tuple[Rows, Rows]:
-        """Update maps and masks; return the rows of leaves with new maps, and those with new masks.
-
-        The table must be current (see `is_current`).
-        """
+        """Update maps and masks of a current table; return the rows with new maps, new masks."""
         read, now, top = self._read, self._versions(), self._parts[-1]
         if now == read:
             return NO_ROWS, NO_ROWS

@@ -22,7 +22,7 @@ from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.leaves import FlattenedInstances, Leaves, leaf_counts
 from bvh.scene.merged_leaves import mesh_of_leaves
 from bvh.scene.scene_view import SceneView
-from bvh.scene.stats import SceneStats, scene_bytes, scene_stats
+from bvh.scene.stats import SceneStats, scene_stats
 from bvh.scene.table import InstanceHolder, Instances, nested_scenes
 from bvh.tree.changes import changes
 from bvh.tree.primitives import Triangles
@@ -132,7 +132,7 @@ class SceneContent(InstanceHolder):
 
         Trees over all leaves, built by queries of many rays or of winding numbers, are included.
         """
-        return sum(scene_bytes(self))
+        return self._current().nbytes + sum(tree.nbytes for tree in self._current_leaves().trees)
 
     def stats(self) -> SceneStats:
         """Return statistics of the scene: instances, primitives shown and stored, depth, memory.
@@ -219,10 +219,7 @@ class SceneContent(InstanceHolder):
         return self._instances.row_of(arguments.one_index(name, number))
 
     def _rows(self, ids: int | str | ArrayLike, name: str = "ids") -> NDArray[np.int64]:
-        """Return the rows (n,) of one or many instances, given by ids or names.
-
-        Errors call the argument `name`.
-        """
+        """Return the rows (n,) of instances, by ids or names; errors call the argument `name`."""
         numbers = self._names_to_ids(ids)
         if np.ndim(numbers) == 0:
             return np.array([self._row(numbers, name)])  # type: ignore[arg-type]

@@ -106,7 +106,6 @@ class SceneStats:
 def scene_stats(scene: Any) -> SceneStats:
     """Return the statistics of a `Scene`."""
     arrays, leaves, parts = scene._current().arrays, scene.leaves, nested_scenes(scene)
-    tree_bytes, instance_bytes = scene_bytes(scene)
     trees = tuple(tree.stats() for tree in leaves.trees)
     placed = np.bincount(leaves.tree_of, minlength=len(trees))
     sizes = np.array([tree.primitives for tree in trees], np.int64)
@@ -124,16 +123,11 @@ def scene_stats(scene: Any) -> SceneStats:
         shown=int(sizes[leaves.tree_of[~hidden]].sum()),
         stored=int(sizes.sum()),
         depth=levels_above + max((tree.depth for tree in trees), default=0),
-        bytes=tree_bytes,
-        instance_bytes=instance_bytes,
+        bytes=sum(tree.nbytes for tree in leaves.trees),
+        instance_bytes=scene.view().nbytes,
         trees=trees,
         placed=tuple(placed.tolist()),
     )
-
-
-def scene_bytes(scene: Any) -> tuple[int, int]:
-    """Return the bytes of a `Scene`'s trees, each once, and of its `SceneView` above them."""
-    return sum(tree.nbytes for tree in scene._current_leaves().trees), scene._current().nbytes
 
 
 def _size(count: int) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic import floats
-from bvh.geometry.arithmetic.predicates import orient2d, orient3d
+from bvh.geometry.arithmetic.predicates import orient2d, orient3d, projected
 from bvh.geometry.pairs.common_polygons import (
     MOST,
     ROWS,
@@ -24,7 +24,6 @@ from bvh.geometry.pairs.common_polygons import (
     least,
     most,
     overlap,
-    projected,
     share_a_segment,
     share_an_area,
     sides_of,

@@ -50,7 +50,7 @@ BOUNDS = {
     "corners of a polygon: a linked list, and rounds after the fourth of which all are ears": """
         polygons._clip_ears polygons._is_ear""",
     "bits or limbs of a number, which is positive": """
-        exact_sums._round exact_sums._top_bit exact_sums._top_bit exact_sums.leading
+        exact_sums._top_bit exact_sums._top_bit exact_sums.leading
         volumes.exact_sum""",
 }
 

@@ -10,6 +10,9 @@ edge. It is decided by the first of these that can:
 4. zeros among the factors of all terms; integers, where differences of coordinates have few digits
    (on grids, in maps, in plans); exact sums.
 
+`d_scaled` is d times a power of two, with which no product overflows, and `floor` bounds what
+underflows with it: both by `triangles.scaled_ray`.
+
 Filter: Shewchuk 1997, "Adaptive precision floating-point arithmetic".
 """
 
@@ -48,24 +51,11 @@ class Passing(NamedTuple):
 
 @inlined
 def filtered_side(o, d_scaled, floor, a, b):
-    """Return the sign of d . ((a-o) x (b-o)), or 0 where rounding could have changed it.
-
-    `d_scaled` is d times a power of two, with which no product overflows, and `floor` bounds what
-    underflows (both by `triangles.scaled_ray`).
-    """
+    """Return the sign of d . ((a-o) x (b-o)), or 0 where rounding could have changed it."""
     # With the edge b-a instead of b-o, a far origin costs one factor of its distance, not two.
     p, q = minus(a, o), minus(b, a)
     value, size = dot(d_scaled, cross(p, q)), floats.dot_size(d_scaled, floats.cross_size(p, q))
-    return _sign_beyond(value, SIDE_ERROR * size + floor)
-
-
-@inlined
-def _sign_beyond(value, error):
-    """Return the sign of a value, or 0 where its error could have changed it."""
-    # A NaN or an infinite error fails this test and is left undecided, too.
-    if abs(value) > error:
-        return 1 if value > 0.0 else -1
-    return 0
+    return floats.sign_beyond(value, SIDE_ERROR * size + floor)
 
 
 @inlined
@@ -74,10 +64,8 @@ def sides(o, d, d_scaled, floor, corners):
 
     The side is -1 or 1 for a hit, 0 for a miss; -1 means that the ray (o, d) meets the front, which
     the normal (v1-v0) x (v2-v0) points out of. The vertex is the index of a corner that the ray
-    passes exactly through, or NO_VERTEX if there is none or none has been looked for. `d_scaled` is
-    d times a power of two, `floor` bounds what underflows with it (see `triangles.scaled_ray`).
+    passes exactly through, or NO_VERTEX if there is none or none has been looked for.
     """
-    # The filter returns NO_VERTEX if it decided, else a vertex of an edge that it did not decide.
     side, vertex = filtered_sides(o, d_scaled, floor, corners)
     if vertex == NO_VERTEX:
         return side, NO_VERTEX
@@ -86,11 +74,9 @@ def sides(o, d, d_scaled, floor, corners):
 
 @inlined
 def filtered_sides(o, d_scaled, floor, corners):
-    """Return (side, NO_VERTEX) if a float64 filter decides on which side a ray meets a triangle.
+    """Return (side, NO_VERTEX), the side as of `sides`, if a float64 filter decides it.
 
-    The side is 1 or -1 for a hit, 0 for a miss, as `sides` returns it. Without a decision, the
-    result is (0, vertex): an index, 0 to 2, of an end of an edge that is undecided. `d_scaled` is
-    the direction times a power of two, `floor` bounds what underflows with it.
+    Otherwise return (0, vertex): the index of an end of an edge that is undecided.
     """
     v0, v1, v2 = corners
     # Two edges of opposite signs are a miss whatever the third is; if two edges are undecided, the
@@ -109,11 +95,8 @@ def filtered_sides(o, d_scaled, floor, corners):
 
 @kernel
 def exact_sides(o, d, d_scaled, floor, corners, k):
-    """Return (side, vertex) as `sides` does, where `filtered_sides` does not decide.
-
-    k, 0 to 2, is the vertex that `filtered_sides` returned. The ray may pass near it, so its edges
-    are decided by its moment. The resulting vertex is k or NO_VERTEX.
-    """
+    """Return (side, vertex) as `sides` does, where `filtered_sides` returned the vertex k."""
+    # The ray may pass near that vertex, so its edges are decided by its moment.
     stay_outlined()
     corners = turned(corners, k)
     near = passing(o, d, d_scaled, corners[0])
@@ -132,10 +115,7 @@ def turned(corners, k):
 
 @inlined
 def passing(o, d, d_scaled, v):
-    """Return how the ray (o, d) passes the vertex v: a `Passing` whose `end` is NOWHERE yet.
-
-    `d_scaled` is d times a power of two, with which no product overflows.
-    """
+    """Return how the ray (o, d) passes the vertex v: a `Passing` whose `end` is NOWHERE yet."""
     ray = (d_scaled[0],), (d_scaled[1],), (d_scaled[2],)
     moment, sizes = floats.sized_cross(ray, floats.difference(v, o, 0))
     through = floats.largest(floats.high(moment)) == 0.0 and passes_through(o, d, v)
@@ -150,11 +130,11 @@ passing_nothing = inlined(
 
 @inlined
 def side_at(o, d, d_scaled, floor, near, corners):
-    """Return (side, near): the exact side on which a ray meets a triangle, and an updated `near`.
+    """Return (side, near): the exact side as of `sides`, and an updated `near`.
 
-    The side is 1 or -1 for a hit, 0 for a miss, as `sides` returns it. `near` is the `Passing` of
-    the first of the three corners. If the ray turns out to meet the line of an edge at this corner,
-    `near` gets the edge's other end as `end`, so that the neighbour need not test the edge.
+    `near` is the `Passing` of the first of the three corners. If the ray turns out to meet the line
+    of an edge at this corner, `near` gets the edge's other end as `end`, so that the neighbour need
+    not test the edge.
     """
     # s0 and s2 are the sides of the edges from and to the first corner, s1 that of the third edge.
     # Opposite signs are a miss. Filters come first, then exact signs for what they leave at 0. An
@@ -190,10 +170,7 @@ def side_at(o, d, d_scaled, floor, near, corners):
 
 @inlined
 def _moment_side(near, floor, a, b):
-    """Return the side of the edge (a, b) in plain doubles, or 0 where rounding could change it.
-
-    One end of the edge is `near.vertex`, whose moment is used; `floor` bounds what underflows.
-    """
+    """Return the side of an edge (a, b) at `near.vertex`; 0 where rounding could change it."""
     # The side is the sign of m . (b-a), with the moment m. Each component of m is off by 8 *
     # 2**-106 of its size (see `floats.difference_of_products`) and is rounded; with the rounding of
     # an edge, of products and of two sums: 5 * 2**-53 of the terms. Terms that underflow, less than
@@ -202,30 +179,24 @@ def _moment_side(near, floor, a, b):
     x, y, z = near.moment
     m, e = (x[0] + x[1], y[0] + y[1], z[0] + z[1]), minus(b, a)
     error = MOMENT_ERROR * floats.dot_size(m, e) + MOMENT_LOST * floats.dot_size(near.sizes, e)
-    return _sign_beyond(dot(m, e), error + floor)
+    return floats.sign_beyond(dot(m, e), error + floor)
 
 
 @kernel
 def exact_side(o, d, d_scaled, floor, a, b):
-    """Return the exact side of the edge (a, b), the sign of d . ((a-o) x (b-a)).
-
-    `d_scaled` is d times a power of two, `floor` bounds what underflows with it.
-    """
+    """Return the exact side of the edge (a, b), the sign of d . ((a-o) x (b-a))."""
     stay_outlined()
     return _exact_side(o, d, floor, passing(o, d, d_scaled, a), a, b)
 
 
 @kernel
 def _exact_side(o, d, floor, near, a, b):
-    """Return the exact sign of d . ((a-o) x (b-a)), the side of the edge (a, b).
-
-    `near` is the `Passing` of one of its ends; `floor` bounds what underflows with its moment.
-    """
+    """Return the exact side of the edge (a, b); `near` is the `Passing` of one of its ends."""
     stay_outlined()
     # First double-doubles, of the moment times the edge.
     q = floats.difference(b, a, 0)
     value, size = floats.sized_dot(near.moment, near.sizes, q)
-    side = _sign_beyond(value[0], 2.0 * DD_ERROR * size + floor)
+    side = floats.sign_beyond(value[0], 2.0 * DD_ERROR * size + floor)
     if side != 0:
         return side
     # Then zeros: often all terms of the sum are zero, for rays and edges along axes, and for rays
@@ -244,10 +215,7 @@ passes_through = inlined(lambda o, d, v: all_terms_zero(o, d, v, (1.0, 1.0, 1.0)
 
 @kernel
 def all_terms_zero(o, d, v, e):
-    """Return whether all three terms of (d x (v-o)) . e are surely zero: one factor of each is.
-
-    e is any vector, such as an edge. False means that this is unknown.
-    """
+    """Return whether all three terms of (d x (v-o)) . e surely have a factor zero."""
     stay_outlined()
     p = floats.difference(v, o, 0)
     return (

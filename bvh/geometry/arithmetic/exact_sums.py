@@ -29,8 +29,7 @@ MASK = 0xFFFFFFFF  # of the 32 bits of a limb
 
 @llvm_operation
 def new_sum(typingctx: TypingContext) -> Operation:
-    """Return an empty sum, an int64 array on the stack of the caller, valid until it returns."""
-    # A call in a loop returns the same memory every time.
+    """Return an empty sum, an array on the caller's stack: in a loop, the same each time."""
     kind = types.Array(types.int64, 1, "C")
 
     def codegen(context, builder, signature, args):
@@ -56,11 +55,8 @@ def new_sum(typingctx: TypingContext) -> Operation:
 
 @kernel
 def _mantissa(x, shift):
-    """Return abs(x)'s integer mantissa << min(shift, 10) as two limbs of 32 bits, low and high.
-
-    A mantissa has 53 bits, so two limbs have room for shifts of up to 11 bits. 10 are enough, as
-    `add_product` shifts four mantissas by 31 bits at most in sum.
-    """
+    """Return abs(x)'s integer mantissa << min(shift, 10) as two limbs of 32 bits, low and high."""
+    # A mantissa has 53 bits, and four of them are shifted by 31 bits at most in sum.
     stay_outlined()
     word = bits(x)
     m = word & 0xFFFFFFFFFFFFF
@@ -91,41 +87,34 @@ def _multiply(a0, a1, b0, b1):
     return low & mask, other & mask, top & mask, top >> half
 
 
+@inlined
+def _add_at(total, limb, value, negative):
+    """Add an unsigned value of 64 bits to two limbs of a sum from `limb` on, or subtract it."""
+    low, top = np.int64(value & np.uint64(MASK)), np.int64(value >> np.uint64(32))
+    if negative:
+        low, top = -low, -top
+    total[limb] += low
+    total[limb + 1] += top
+
+
 @kernel
 def add_product(total, factor, x, y, z, w):
-    """Add factor * x * y * z * w to a sum, for factor +1.0 or -1.0 and finite doubles.
-
-    `total` has a signed limb for every 32 bits, and at LOWEST and HIGHEST the range of limbs in
-    use.
-    """
+    """Add factor * x * y * z * w to a sum, for factor +1.0 or -1.0 and finite doubles."""
     stay_outlined()
     if x == 0.0 or y == 0.0 or z == 0.0 or w == 0.0:
         return
-    negative = (bits(x) ^ bits(y) ^ bits(z) ^ bits(w)) < 0
-    if factor < 0.0:
-        negative = not negative
+    negative = ((bits(x) ^ bits(y) ^ bits(z) ^ bits(w)) < 0) != (factor < 0.0)
     # The product is an integer times 2**(position - BASE). Align it with the limbs by a shift of up
     # to 31 bits, distributed over the four mantissas, each of which is shifted by at most 10.
     position = _unit(x) + _unit(y) + _unit(z) + _unit(w) + BASE
-    limb = position >> 5
-    shift = position & 31
-    x0, x1 = _mantissa(x, shift)
-    y0, y1 = _mantissa(y, max(shift - 10, 0))
-    z0, z1 = _mantissa(z, max(shift - 20, 0))
-    w0, w1 = _mantissa(w, max(shift - 30, 0))
-    p = _multiply(x0, x1, y0, y1)
-    q = _multiply(z0, z1, w0, w1)
+    limb, shift = position >> 5, position & 31
+    p = _multiply(*_mantissa(x, shift), *_mantissa(y, max(shift - 10, 0)))
+    q = _multiply(*_mantissa(z, max(shift - 20, 0)), *_mantissa(w, max(shift - 30, 0)))
     for i in range(4):
         if p[i] == np.uint64(0):
             continue
         for j in range(4):
-            partial = p[i] * q[j]
-            low = np.int64(partial & np.uint64(MASK))
-            top = np.int64(partial >> np.uint64(32))
-            if negative:
-                low, top = -low, -top
-            total[limb + i + j] += low
-            total[limb + i + j + 1] += top
+            _add_at(total, limb + i + j, p[i] * q[j], negative)
     total[LOWEST] = min(total[LOWEST], limb)
     total[HIGHEST] = max(total[HIGHEST], limb + 8)
 
@@ -140,8 +129,7 @@ def add_product_of_six(total, x, y):
             return
         position += _unit(a)
         negative = negative != (bits(a) < 0)
-    limb = position >> 5
-    shift = position & 31
+    limb, shift = position >> 5, position & 31
     # As in `add_product`; the last two factors need no shift, as the first four have 40 spare bits.
     p = _multiply(*_mantissa(x[0], shift), *_mantissa(x[1], max(shift - 10, 0)))
     q = _multiply(*_mantissa(x[2], max(shift - 20, 0)), *_mantissa(y[0], max(shift - 30, 0)))
@@ -153,14 +141,8 @@ def add_product_of_six(total, x, y):
             for part, up in ((partial & mask, 0), (partial >> half, 1)):
                 if part == np.uint64(0):
                     continue
-                at = limb + i + j + up
                 for k in range(4):
-                    value = part * r[k]
-                    low, top = np.int64(value & mask), np.int64(value >> half)
-                    if negative:
-                        low, top = -low, -top
-                    total[at + k] += low
-                    total[at + k + 1] += top
+                    _add_at(total, limb + i + j + up + k, part * r[k], negative)
     total[LOWEST] = min(total[LOWEST], limb)
     total[HIGHEST] = max(total[HIGHEST], limb + 12)
 
@@ -175,8 +157,35 @@ def add_triple(total, factor, a, b, c):
         add_product(total, -factor, a[i], b[k], c[j], 1.0)
 
 
-# Component i of the vector a - b, exactly, as the two terms of a sum.
+# Component i of the vector a - b, exactly, as the two terms of a sum; and a number as such a sum.
 difference_terms = inlined(lambda a, b, i: (a[i], -b[i]))
+term = inlined(lambda x: (x, 0.0))
+
+
+@kernel
+def add_sums(total, a, b, c, d):
+    """Add a * b * c * d to the sum `total`: products of sums, each given as a pair of terms."""
+    stay_outlined()
+    for x in a:
+        for y in b:
+            for z in c:
+                for w in d:
+                    add_product(total, 1.0, x, y, z, w)
+
+
+@kernel
+def add_six_sums(total, x, y):
+    """Add x[0] * x[1] * x[2] * y[0] * y[1] * y[2], as `add_sums` does."""
+    stay_outlined()
+    for a in x[0]:
+        for b in x[1]:
+            for c in x[2]:
+                if a == 0.0 or b == 0.0 or c == 0.0:
+                    continue
+                for d in y[0]:
+                    for e in y[1]:
+                        for f in y[2]:
+                            add_product_of_six(total, (a, b, c), (d, e, f))
 
 
 @kernel
@@ -200,10 +209,7 @@ def _carry(total):
 
 @kernel
 def take_sign(total):
-    """Return the sign of the sum (-1, 0, 1), and replace the sum by its absolute value.
-
-    Afterwards all carries are propagated: limbs are below 2**32.
-    """
+    """Return the sign of the sum, and replace it by its absolute value, without carries."""
     stay_outlined()
     if total[LOWEST] == LIMBS:
         return 0
@@ -237,10 +243,10 @@ def _top_bit(total):
 
 @kernel
 def _align(total, top, count, out):
-    """Copy a positive sum, shifted, to the first `count` limbs of another sum, `out`.
+    """Copy a positive sum to the first `count` limbs of `out`, its highest bit in limb count - 2.
 
-    Its highest set bit, at the position `top`, becomes the highest bit of limb count - 2. Limb
-    count - 1 becomes 0, so that the copy can be doubled.
+    That bit, now at the position `top`, becomes the limb's highest. The last limb becomes 0, so
+    that the copy can be doubled.
     """
     stay_outlined()
     first = top - 31 - 32 * (count - 2)  # the bit that is moved to bit 0 of the copy
@@ -274,13 +280,11 @@ def divide(n, d):
     the largest finite double. The denominator must not be zero. Both sums are overwritten.
     """
     stay_outlined()
-    n_sign = take_sign(n)
-    d_sign = take_sign(d)
+    n_sign, d_sign = take_sign(n), take_sign(d)
     if n_sign == 0:
         return 0.0
     # Align both top bits: the quotient of the copies is in (1/2, 2).
-    n_top = _top_bit(n)
-    d_top = _top_bit(d)
+    n_top, d_top = _top_bit(n), _top_bit(d)
     count = max((n_top >> 5) - n[LOWEST], (d_top >> 5) - d[LOWEST]) + 4
     # At most LIMBS: no product reaches beyond limb 397.
     rest, divisor = new_sum(), new_sum()
@@ -314,8 +318,7 @@ def divide(n, d):
 def leading(total):
     """Return (x, e), x a double-double: x * 2**e is the sum to a relative error of 2**-63.
 
-    The exponent e, an integer apart, represents sums beyond the range of doubles. A sum of 0 gives
-    x = (0.0, 0.0). The sum is overwritten.
+    With the exponent apart, sums may be beyond the range of doubles. The sum is overwritten.
     """
     stay_outlined()
     sign = take_sign(total)
@@ -332,16 +335,27 @@ def leading(total):
 
 @kernel
 def rounded(total, k):
-    """Return the sum divided by 2**k, rounded to the nearest double; the sum is overwritten.
+    """Return the sum divided by 2**k, as `divide` rounds it; the sum is overwritten."""
+    stay_outlined()
+    unit, p = new_sum(), power_of_two
+    # A sixth of k each: the six factors make 2**k, and none leaves the range of doubles.
+    x, y = (p(k // 6), p((k + 1) // 6), p((k + 2) // 6)), (p((k + 3) // 6), p((k + 4) // 6))
+    add_product_of_six(unit, x, (*y, p((k + 5) // 6)))
+    return divide(total, unit)
 
-    A sum that is not zero never becomes 0 or inf.
+
+@kernel
+def rounded_apart(total):
+    """Return (x, e): x * 2**e is the sum, x rounded to the nearest double of 1..2 or -2..-1, or 0.
+
+    The sum is overwritten.
     """
     stay_outlined()
-    unit = new_sum()
-    p = power_of_two
-    # A quarter of k each: the four factors make 2**k, and none leaves the range of doubles.
-    add_product(unit, 1.0, p(k >> 2), p((k + 1) >> 2), p((k + 2) >> 2), p((k + 3) >> 2))
-    return divide(total, unit)
+    sign = take_sign(total)
+    if sign == 0:
+        return 0.0, 0
+    e = _top_bit(total) - BASE
+    return sign * rounded(total, e), e
 
 
 @kernel
@@ -352,11 +366,8 @@ def _round(sign, m, sticky, unit):
     than 1, and 0 if it is m.
     """
     stay_outlined()
-    length = 0
-    while m >> length:
-        length += 1
     # Keep 53 bits, or as many as a denormal result has.
-    drop = max(length - 53, -1074 - unit)
+    drop = max(3 if m >> 55 else 2, -1074 - unit)
     # More than all bits: the value is below half of the smallest denormal.
     if drop > 60:
         return sign * SMALLEST

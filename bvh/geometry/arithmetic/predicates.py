@@ -41,12 +41,17 @@ def drop_axis(p, axis):
     return p[0], p[1]
 
 
+# A triangle projected along an axis: three points in the plane.
+projected = inlined(
+    lambda t, axis: (drop_axis(t[0], axis), drop_axis(t[1], axis), drop_axis(t[2], axis))
+)
+
+
 @inlined
 def filtered_turn(a, b, c):
     """Return 1 if a, b, c turns left, -1 if right, 0 where rounding could change the sign."""
     left, right = (b[0] - a[0]) * (c[1] - a[1]), (b[1] - a[1]) * (c[0] - a[0])
-    sure = abs(left - right) > AREA_ERROR * (abs(left) + abs(right)) + TINY
-    return floats.sign(left - right) if sure else 0
+    return floats.sign_beyond(left - right, AREA_ERROR * (abs(left) + abs(right)) + TINY)
 
 
 @kernel
@@ -75,33 +80,29 @@ def _exact_area(a, b, c):
 
 @inlined
 def plane_of(a, b, c):
-    """Return (normal, sizes): (b-a) x (c-a) in doubles, and sums of each one's absolute terms."""
+    """Return (a, normal, sizes): (b-a) x (c-a) in doubles, and its `cross_size`."""
     p, q = minus(b, a), minus(c, a)
-    return cross(p, q), cross_size(p, q)
+    return a, cross(p, q), cross_size(p, q)
 
 
 @inlined
-def filtered_above(plane, a, p):
-    """Return 1 if p is above a plane, -1 if below, 0 where rounding could change the sign.
+def filtered_above(plane, p):
+    """Return 1 if p is above a `plane_of` a triangle, on the side that its normal points to.
 
-    `plane` is what `plane_of` returns for a triangle whose first corner is `a`; above is where its
-    normal points.
+    It is -1 if p is below, 0 where rounding could change the sign.
     """
-    n, sizes = plane
+    a, n, sizes = plane
     r = minus(p, a)
-    value, size = dot(n, r), dot_size(sizes, r)
     floor = TINY * (1.0 + (abs(r[0]) + abs(r[1]) + abs(r[2])))
-    if abs(value) > VOLUME_ERROR * size + floor:
-        return 1 if value > 0.0 else -1
-    return 0
+    return floats.sign_beyond(dot(n, r), VOLUME_ERROR * dot_size(sizes, r) + floor)
 
 
 @llvm_operation
 def _determinant(typingctx: TypingContext, p: Type, q: Type, r: Type) -> Operation:
     """Return r . (p x q) of 3-tuples of integers below 2**60 as (sign, first, second, exponent).
 
-    The value is sign * (first * 2**53 + second) * 2**exponent, with an error below 2**exponent.
-    `first` and `second` are integers below 2**53. The sign is 1 or -1; 0 has 0 for both integers.
+    The value is sign * (first * 2**53 + second) * 2**exponent, to 2**exponent, of integers below
+    2**53. The sign is 1 or -1, also of 0.
     """
 
     def codegen(context, builder, signature, args):
@@ -134,10 +135,7 @@ def _determinant(typingctx: TypingContext, p: Type, q: Type, r: Type) -> Operati
 
 @inlined
 def _integer(x, s):
-    """Return (n, exact) with the integer n of x * s, for a double x and a power of two s.
-
-    It is not exact where x * s has a fraction or is not below 2**60; n is then useless.
-    """
+    """Return (n, exact): the integer n of x * s for a power of two s, if exact and below 2**60."""
     y = x * s
     n = np.int64(y if abs(y) < 2.0**60 else 0.0)
     # If x * s underflows to 0, n is not exact.
@@ -150,10 +148,7 @@ _power = inlined(lambda k: floats.from_bits((k + 1023) << 52) if abs(k) <= 1000 
 
 @inlined
 def _integers(v, i, j, k):
-    """Return (n, e, exact): if exact, v's components times 2**i, 2**j, 2**k are n times 2**e.
-
-    v is a vector of double-doubles, n a tuple of three integers, useless if not exact.
-    """
+    """Return (n, e, exact): if exact, v's components times 2**i, 2**j, 2**k are n times 2**e."""
     # 2**e is the least power for which all components are below 2**60.
     e = max(exponent(v[0][0]) + i, max(exponent(v[1][0]) + j, exponent(v[2][0]) + k)) - 59
     a, b, c = _power(i - e), _power(j - e), _power(k - e)
@@ -179,9 +174,9 @@ def _cleared(v, x, y, z):
 def integer_volume(p, q, r):
     """Return (decided, value, e): if decided, the volume r . (p x q) is value * 2**e.
 
-    p, q and r are vectors of double-doubles. It is decided if powers of two, one for each axis and
-    one for each vector, make all components integers below 2**60. The value is a double-double with
-    the sign of the volume, off by less than 2**-105 of itself.
+    All are double-doubles. It is decided if powers of two, one for each axis and one for each
+    vector, make all components integers below 2**60. The value has the sign of the volume, and is
+    off by less than 2**-105 of itself.
     """
     stay_outlined()
     # Leave out components that are only multiplied by zeros, as they need not become integers:
@@ -205,21 +200,15 @@ def integer_volume(p, q, r):
 
 @kernel
 def orient3d(a, b, c, p):
-    """Return the sign of the volume (p-a) . ((b-a) x (c-a)): 1 if p is above the triangle a, b, c.
-
-    From above, the corners run counterclockwise. 0 if the four points are in one plane.
-    """
+    """Return the exact sign of (p-a) . ((b-a) x (c-a)): 1 if p is above the triangle a, b, c."""
     stay_outlined()
-    side = filtered_above(plane_of(a, b, c), a, p)
+    side = filtered_above(plane_of(a, b, c), p)
     return side if side != 0 else exact_volume(a, b, c, p)
 
 
 @kernel
 def exact_volume(a, b, c, p):
-    """Return the exact sign of (p-a) . ((b-a) x (c-a)), by integers, else by exact sums.
-
-    It is the result of `orient3d`, for points that its filter does not decide.
-    """
+    """Return the result of `orient3d` where its filter does not decide it."""
     stay_outlined()
     # Common cases of 0: all points in one plane across an axis; p is a corner of the triangle.
     for k in range(3):

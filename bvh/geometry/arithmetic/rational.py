@@ -93,10 +93,7 @@ def minus(a: Row, b: Row) -> Row:
 
 
 def mixed(a: Row, b: Row, f: int, g: int) -> Row:
-    """Return the homogeneous point f a + g b, divided by the greatest common divisor of its row.
-
-    Its weight, the last number, must not be 0, and becomes positive: equal points are equal rows.
-    """
+    """Return the homogeneous point f a + g b, whose weight must not be 0, without common factor."""
     row = [f * x + g * y for x, y in zip(a, b, strict=True)]
     factor = gcd(*row) if row[-1] > 0 else -gcd(*row)
     return tuple([x // factor for x in row])
@@ -120,8 +117,7 @@ def crossing(p: Row, q: Row, plane: Row) -> Row:
 def clipped(polygon: Sequence[Row], plane: Row, *, level: bool = False) -> list[Row]:
     """Return the part of a convex polygon, segment or point that is above a plane, or in it.
 
-    With `level`, only what is in the plane. A polygon is a list of homogeneous corners in order,
-    empty if nothing is left; `dot(plane, corner)` is positive above the plane, 0 in it.
+    With `level`, only what is in the plane. A polygon is a list of homogeneous corners in order.
     """
     heights = dots(plane, polygon)
     clip: list[Row] = []
@@ -135,10 +131,7 @@ def clipped(polygon: Sequence[Row], plane: Row, *, level: bool = False) -> list[
 
 
 def first_met(planes: Sequence[Row], origin: Iterable[float], direction: Iterable[float]) -> int:
-    """Return the index of the plane, none parallel to the line, that a line meets at the least t.
-
-    The points of the line are origin + t direction.
-    """
+    """Return the index of the plane, none parallel to it, that a line meets at the least t."""
     start, ((way,), _) = exact_point(origin), scaled([direction])
     # All t times one positive factor.
     times = [Fraction(-dot(plane, start), dot(plane, way)) for plane in planes]
@@ -171,8 +164,8 @@ def exact_face(corners: Corners) -> Face:
 def common(a: Face, b: Face) -> tuple[bool, list[Row]]:
     """Return (flat, corners) of the intersection of two faces with areas.
 
-    `flat` says whether both are in one plane. The corners are homogeneous points: a polygon in
-    order, the two ends of a segment, a single point, or none.
+    `flat` says whether both are in one plane; the corners are those of a polygon, a segment, a
+    point, or none.
     """
     polygon = list(a.corners)
     flat = not any(dots(b.plane, polygon))
@@ -198,10 +191,7 @@ def box_meets_sphere(corners: Corners, center: Sequence[float], radius: float) -
 
 
 def triangle_meets_planes(corners: Corners, planes: Iterable[Sequence[float]]) -> bool:
-    """Return whether a triangle, segment or point meets the polytope of some planes.
-
-    The polytope has a x + b y + c z + d >= 0 for each plane (a, b, c, d), of doubles.
-    """
+    """Return whether a triangle or segment meets the polytope a x + b y + c z + d >= 0."""
     polygon = [exact_point(corner) for corner in corners]
     for plane in planes:
         polygon = clipped(polygon, scaled([plane])[0][0])
@@ -248,30 +238,34 @@ def round_gap(a: Corners, radius: float, b: Corners, radius2: float) -> float:
 def pierces(axis: Sequence[Row], face: Sequence[Row]) -> bool:
     """Return whether the segment of the first two rows of `axis` meets a face not parallel to it.
 
-    All rows have one scale. An end of the segment on the face counts. A face without area, or a
-    segment without length, counts as parallel: the result is False.
+    All rows have one scale. A face without area, or a segment without length, counts as parallel.
     """
-    edges = [less(face[(i + 1) % 3], face[i]) for i in range(3)]
-    normal = cross(edges[0], edges[1])
+    edges, normal = _edges_of(face)
     f, g = (dot(normal, less(x, face[0])) for x in axis[:2])
     if f * g > 0 or f == g:
         # On one side of the plane, or parallel to it. If the segment meets the face within the
         # plane, `square_between` is 0 already. A face without an area has f = g = 0.
         return False
-    # x is the crossing times f + g. It is in the face if it is on the inner side of all edges.
+    # x is the crossing times f + g.
     f, g = abs(f), abs(g)
     x = tuple([g * u + f * v for u, v in zip(axis[0], axis[1], strict=True)])
-    return all(
-        dot(cross(edge, less(x, times(f + g, corner))), normal) >= 0
-        for corner, edge in zip(face, edges, strict=True)
-    )
+    return _is_over([times(f + g, corner) for corner in face], edges, normal, x)
+
+
+def _edges_of(face: Sequence[Row]) -> tuple[list[Row], Row]:
+    """Return the vectors from each of three corners to the next, and the normal."""
+    edges = [less(face[(i + 1) % 3], face[i]) for i in range(3)]
+    return edges, cross(edges[0], edges[1])
+
+
+def _is_over(face: Sequence[Row], edges: Sequence[Row], normal: Row, x: Row) -> bool:
+    """Return whether a point x is on the inner side of all edges of a face."""
+    pairs = zip(face, edges, strict=True)
+    return all(dot(cross(edge, less(x, corner)), normal) >= 0 for corner, edge in pairs)
 
 
 def _root_difference(x: int, n: int, d: int, scale: int) -> float:
-    """Return abs(x - sqrt(n / d)) / scale for x >= 0, rounded once from some 200 bits.
-
-    The result is never 0 or infinite: it stops at the smallest and the largest double.
-    """
+    """Return abs(x - sqrt(n / d)) / scale for x >= 0, rounded once, but not to 0 or infinity."""
     # It is equal to abs(x**2 - n / d) / (x + sqrt(n / d)), in which nothing cancels. `total` is the
     # denominator times 2**shift.
     shift = max(0, 200 - n.bit_length() + d.bit_length())
@@ -303,12 +297,8 @@ def square_to_edge(x: Row, a: Row, b: Row) -> Square:
 def _square_to_face(x: Row, face: Sequence[Row]) -> Square:
     """Return the squared distance of a point x from a triangle, segment or point of three rows."""
     # From the plane if the projection of x is in the triangle, else from the nearest edge.
-    edges = [less(face[(i + 1) % 3], face[i]) for i in range(3)]
-    normal = cross(edges[0], edges[1])
-    if any(normal) and all(
-        dot(cross(edge, less(x, corner)), normal) >= 0
-        for corner, edge in zip(face, edges, strict=True)
-    ):
+    edges, normal = _edges_of(face)
+    if any(normal) and _is_over(face, edges, normal, x):
         return dot(normal, less(x, face[0])) ** 2, dot(normal, normal)
     return min([square_to_edge(x, face[i], face[i - 2]) for i in range(3)], key=_quotient)
 

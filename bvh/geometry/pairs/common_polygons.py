@@ -9,7 +9,7 @@ edges and the first one's corners. Edge k goes from corner k to the next one.
 """
 
 from bvh.geometry.arithmetic import floats
-from bvh.geometry.arithmetic.predicates import drop_axis, orient2d
+from bvh.geometry.arithmetic.predicates import drop_axis, orient2d, projected
 from bvh.geometry.pairs.triangle_overlap import spread_axis
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined
@@ -32,10 +32,6 @@ corner_at = inlined(lambda faces, i, k: (faces[i, k, 0], faces[i, k, 1], faces[i
 face_at = inlined(
     lambda faces, i: (corner_at(faces, i, 0), corner_at(faces, i, 1), corner_at(faces, i, 2))
 )
-# A triangle projected along an axis: three points in the plane.
-projected = inlined(
-    lambda t, axis: (drop_axis(t[0], axis), drop_axis(t[1], axis), drop_axis(t[2], axis))
-)
 
 
 @inlined
@@ -48,27 +44,25 @@ def overlap(p, q, r, s):
 
 
 @inlined
+def _sides_of_edge(p, q, turn, t):
+    """Return the sides of the edge p, q on which the corners of triangle t are."""
+    return turn * orient2d(p, q, t[0]), turn * orient2d(p, q, t[1]), turn * orient2d(p, q, t[2])
+
+
+@inlined
 def sides_of(a, turn, b):
     """Return `sides` of the edges of triangle a and the corners of b, both projected to the plane.
 
-    sides[k][m] is 1 if corner m of b is on the inner side of edge k of a, -1 on the outer side, 0
-    on its line. `turn` is 1 if a turns left, -1 if it turns right.
+    `turn` is 1 if a turns left, -1 if it turns right.
     """
     c, d, e = a
-    return (
-        (turn * orient2d(c, d, b[0]), turn * orient2d(c, d, b[1]), turn * orient2d(c, d, b[2])),
-        (turn * orient2d(d, e, b[0]), turn * orient2d(d, e, b[1]), turn * orient2d(d, e, b[2])),
-        (turn * orient2d(e, c, b[0]), turn * orient2d(e, c, b[1]), turn * orient2d(e, c, b[2])),
-    )
+    first, second = _sides_of_edge(c, d, turn, b), _sides_of_edge(d, e, turn, b)
+    return first, second, _sides_of_edge(e, c, turn, b)
 
 
 @inlined
 def share_an_area(sides, sides2):
-    """Return whether two triangles in a plane share an area.
-
-    sides[k][m] is the side of the first one's edge k on which corner m of the second is: 1 inner,
-    -1 outer, 0 on the edge's line. `sides2` is the same with both triangles swapped.
-    """
+    """Return whether two triangles in a plane share an area."""
     # If not, all corners of one are outside of, or on, the line of an edge of the other.
     shared = True
     for k in range(3):
@@ -78,10 +72,7 @@ def share_an_area(sides, sides2):
 
 @inlined
 def share_a_segment(a, b, sides, k, m):
-    """Return whether edge k of triangle a and edge m of b share more than a point.
-
-    sides[k] are the sides of edge k on which b's corners are, 0 on its line (see `sides_of`).
-    """
+    """Return whether edge k of triangle a and edge m of b share more than a point."""
     in_line = sides[k][m] == 0 and sides[k][(m + 1) % 3] == 0
     return in_line and overlap(a[k], a[(k + 1) % 3], b[m], b[(m + 1) % 3])
 
@@ -94,10 +85,8 @@ _shared_corner = inlined(lambda m, k: k if k == (m + 1) % 3 else m)
 def _side(corner, k, turns, sides, sides2):
     """Return the side of edge k of the second triangle on which a corner of the polygon is.
 
-    It is 1 on the inner side, 0 on the edge's line, -1 outside. `corner` is 0 to 2 for those of the
-    first triangle, SECOND + m for those of the second, CROSSED + 3 i + m where edge i of the first
-    crosses edge m of the second. `turns` is -1 if the triangles run around in opposite directions,
-    else 1; `sides` and `sides2` are as in `share_an_area`.
+    `corner` is numbered as at SECOND. `turns` is -1 if the triangles run around in opposite
+    directions, else 1.
     """
     if corner < SECOND:
         return sides2[k][corner]
@@ -117,10 +106,8 @@ def _side(corner, k, turns, sides, sides2):
 def _clip(scratch, count, k, turns, sides, sides2):
     """Clip a polygon to the inner side of edge k of the second triangle; return its new count.
 
-    The first row of `scratch` has the `count` corners of the polygon, numbered as in `_side`. The
-    second has the edge that follows each: 0 to 2 of the first triangle, SECOND + m of the second.
-    Both get those of the clipped polygon; the other rows are memory. `turns`, `sides` and `sides2`
-    are as in `_side`.
+    `scratch` has the rows described at ROWS, of which the first two have the `count` corners of the
+    polygon, and get those of the clipped one.
     """
     stay_outlined()
     # `last`, `side` and `after` are the sides of k that corners i - 1, i and i + 1 are on; `edge`
@@ -154,8 +141,7 @@ def _clip(scratch, count, k, turns, sides, sides2):
 def _height(p, a, b):
     """Return (height, size): the height of p over the edge a, b, times its length, in the plane.
 
-    The height is a double-double, positive to the left of the edge; `size` is the sum of the
-    absolute values of its terms.
+    The height is a double-double, positive to the left, and `size` the sum of its absolute terms.
     """
     x, y = floats.two_sum(b[0], -a[0]), floats.two_sum(b[1], -a[1])
     u, v = floats.two_sum(p[0], -a[0]), floats.two_sum(p[1], -a[1])
@@ -164,10 +150,9 @@ def _height(p, a, b):
 
 @kernel
 def edge_crossing(p, q, a, b, axis, row):
-    """Write the point where the edge p, q crosses the line of a, b to `row` (3,); return `sure`.
+    """Write where the edge p, q crosses the line of a, b to `row` (3,); return if surely rounded.
 
-    All are points in space of one plane, which is not parallel to `axis`. `sure` tells whether the
-    coordinates are correctly rounded.
+    All are points in space of one plane, which is not parallel to `axis`.
     """
     # The point is (f q - g p) / (f - g), with heights f of p and g of q over the projected line.
     # Heights are off by less than 16 * 2**-106 of their sizes; numerator and denominator, with the
@@ -206,7 +191,7 @@ def common_polygons(own, other, pairs, scratch, corners, starts, sizes):
     a = face_at(own, last)
     axis = spread_axis(a)
     p = projected(a, axis)
-    turn = orient2d(p[0], p[1], p[2])
+    turn = orient2d(*p)
     for n in range(len(pairs)):
         # Most pairs have the first face of the pair before.
         if pairs[n, 0] != last:
@@ -214,10 +199,10 @@ def common_polygons(own, other, pairs, scratch, corners, starts, sizes):
             a = face_at(own, last)
             axis = spread_axis(a)
             p = projected(a, axis)
-            turn = orient2d(p[0], p[1], p[2])
+            turn = orient2d(*p)
         b = face_at(other, pairs[n, 1])
         q = projected(b, axis)
-        turn2 = orient2d(q[0], q[1], q[2])
+        turn2 = orient2d(*q)
         start, sizes[n] = starts[n], UNSURE
         starts[n + 1] = start + MOST
         if axis < 0 or turn2 == 0:

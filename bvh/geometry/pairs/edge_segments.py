@@ -7,7 +7,7 @@ or an edge of both faces. Coordinates are those of the corner, or a crossing, ro
 
 import numpy as np
 
-from bvh.geometry.arithmetic.predicates import orient2d
+from bvh.geometry.arithmetic.predicates import orient2d, projected
 from bvh.geometry.pairs.common_polygons import (
     CROSSED,
     SECOND,
@@ -15,7 +15,6 @@ from bvh.geometry.pairs.common_polygons import (
     edge_crossing,
     face_at,
     least,
-    projected,
     share_a_segment,
     share_an_area,
     sides_of,
@@ -48,8 +47,7 @@ def _between(p, q, r):
 def _add_end(count, rank, code, point, last, codes, points):
     """Write an end of a segment, before an end of a higher rank; return the new number of ends.
 
-    `rank`, `code` and `point` are those of the new end. `count`, 0 or 1, is the number of ends in
-    `codes` (2,) and `points` (2, 3) so far, and `last` the rank of that end.
+    `count`, 0 or 1, is the number of ends in `codes` and `points` so far, `last` the rank of that.
     """
     stay_outlined()
     at = count
@@ -66,8 +64,8 @@ def _segment(a, k, b, first, codes, points):
     """Write the ends of the part of edge k of face a that is in face b; return how many there are.
 
     The edge is in the plane of b. `first` tells whether a is the first face of the pair. `codes`
-    (2,) gets numbers of corners and crossings as at `common_polygons.SECOND`, and `points` (2, 3)
-    coordinates. The result is UNSURE if a crossing cannot be rounded correctly in double-doubles.
+    (2,) gets numbers as at `common_polygons.SECOND`, and `points` (2, 3) coordinates. The result is
+    UNSURE if a crossing cannot be rounded correctly in double-doubles.
     """
     stay_outlined()
     p, q = a[k], a[(k + 1) % 3]
@@ -85,8 +83,7 @@ def _segment(a, k, b, first, codes, points):
     x, y, _ = projected((p, q, q), axis)
     # `starts` and `stops`: on which side of each edge of b are p and q, 1 if inside. `corners`: on
     # which side of the line from p to q is each corner of b.
-    turn = orient2d(c[0], c[1], c[2])
-    (s0, t0, _), (s1, t1, _), (s2, t2, _) = sides_of(c, turn, (x, y, y))
+    (s0, t0, _), (s1, t1, _), (s2, t2, _) = sides_of(c, orient2d(*c), (x, y, y))
     starts, stops = (s0, s1, s2), (t0, t1, t2)
     corners = orient2d(x, y, c[0]), orient2d(x, y, c[1]), orient2d(x, y, c[2])
     # The number of ends so far, and the rank (see CUT) of the one before, which orders them.
@@ -133,10 +130,7 @@ def _segment(a, k, b, first, codes, points):
 
 @kernel
 def _segment_in_line(a, k, b, m, codes, points):
-    """Write the ends of what edge k of face a and edge m of face b in one line share; return 2.
-
-    `codes` and `points` are as in `_segment`, with a as the first face; ranks are as at CUT.
-    """
+    """Write the ends of what edge k of face a and edge m of face b in one line share; return 2."""
     stay_outlined()
     p, q, r, s = a[k], a[(k + 1) % 3], b[m], b[(m + 1) % 3]
     axis = 0 if p[0] != q[0] else (1 if p[1] != q[1] else 2)
@@ -162,10 +156,7 @@ def _segment_in_line(a, k, b, m, codes, points):
 
 @kernel
 def _flat_segment(a, b, codes, points):
-    """Write the segment that two faces in one plane share, as `_segment` does; return its result.
-
-    It is 2, 0 if they share at most a point, or UNSURE if they share an area.
-    """
+    """Write the segment that two faces in one plane share; return 2, 0, or UNSURE for an area."""
     stay_outlined()
     axis = spread_axis(b)
     c, d = projected(a, axis), projected(b, axis)
@@ -177,8 +168,7 @@ def _flat_segment(a, b, codes, points):
             if side * orient2d(c[k], c[m], d[3 - i - j]) > 0:
                 return UNSURE
             return _segment_in_line(a, k, b, i if j == (i + 1) % 3 else j, codes, points)
-    turn, turn2 = orient2d(c[0], c[1], c[2]), orient2d(d[0], d[1], d[2])
-    sides, sides2 = sides_of(c, turn, d), sides_of(d, turn2, c)
+    sides, sides2 = sides_of(c, orient2d(*c), d), sides_of(d, orient2d(*d), c)
     if share_an_area(sides, sides2):
         return UNSURE
     for k in range(3):

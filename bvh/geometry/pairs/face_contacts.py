@@ -7,13 +7,12 @@ sides of the corners of one face: of the other's plane or, if that is their plan
 import numpy as np
 
 from bvh.geometry.arithmetic.predicates import (
-    drop_axis,
     exact_volume,
     filtered_above,
     filtered_turn,
     plane_of,
+    projected,
 )
-from bvh.geometry.pairs.common_polygons import projected
 from bvh.geometry.pairs.flat_contacts import POINT, THIN, flat_contact
 from bvh.geometry.pairs.triangle_overlap import common_axis, spread_axis
 from bvh.runtime.calls.entries import entry
@@ -46,16 +45,16 @@ def is_corner(p, t):
 @inlined
 def _side_of_plane(p, b, plane):
     """Return the side of face b's `plane` that p is on: 1 above, -1 below, 0 in it."""
-    side = filtered_above(plane, b[0], p)
+    side = filtered_above(plane, p)
     if side != 0 or is_corner(p, b):
         return side
-    return exact_volume(b[0], b[1], b[2], p)
+    return exact_volume(*b, p)
 
 
 @inlined
 def sides_of_corners(a, b):
     """Return the sides of face b's plane, 1, -1 or 0 for in it, that the corners of a are on."""
-    plane = plane_of(b[0], b[1], b[2])
+    plane = plane_of(*b)
     return (
         _side_of_plane(a[0], b, plane),
         _side_of_plane(a[1], b, plane),
@@ -84,7 +83,7 @@ edge_in = inlined(
 def _has_area(t):
     """Return whether a triangle has an area."""
     for axis in range(3):
-        if filtered_turn(drop_axis(t[0], axis), drop_axis(t[1], axis), drop_axis(t[2], axis)) != 0:
+        if filtered_turn(*projected(t, axis)) != 0:
             return True
     return spread_axis(t) >= 0
 
@@ -123,21 +122,21 @@ def kinds_of_contact(own, other, pairs, kinds):
         return
     last = pairs[0, 0]
     a = _face_of(own, last)
-    plane = plane_of(a[0], a[1], a[2])
+    plane = plane_of(*a)
     for n in range(len(pairs)):
         # Most pairs have the first face of the pair before.
         if pairs[n, 0] != last:
             last = pairs[n, 0]
             a = _face_of(own, last)
-            plane = plane_of(a[0], a[1], a[2])
+            plane = plane_of(*a)
         b = _face_of(other, pairs[n, 1])
         axis = common_axis(a, b)
         if axis >= 0:
             kind = flat_contact(projected(a, axis), projected(b, axis))
             kinds[n] = UNDECIDED if kind == THIN else kind
             continue
-        s0, s1 = filtered_above(plane, a[0], b[0]), filtered_above(plane, a[0], b[1])
-        s2 = filtered_above(plane, a[0], b[2])
+        s0, s1 = filtered_above(plane, b[0]), filtered_above(plane, b[1])
+        s2 = filtered_above(plane, b[2])
         p = b[0] if s0 == 0 else (b[1] if s1 == 0 else b[2])
         if abs(s0 + s1 + s2) == 2 and is_corner(p, a):
             # Two corners are on one side of the plane, and p is a corner that both faces have.

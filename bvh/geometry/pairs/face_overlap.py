@@ -6,10 +6,17 @@ elsewhere if and only if the sectors have a direction in common, because both ar
 volumes decide, as in `triangle_overlap`.
 """
 
-from bvh.geometry.arithmetic import predicates
 from bvh.geometry.arithmetic.edge_sides import turned
-from bvh.geometry.arithmetic.predicates import drop_axis, filtered_turn, orient2d, orient3d
-from bvh.geometry.pairs.common_polygons import projected
+from bvh.geometry.arithmetic.predicates import (
+    drop_axis,
+    exact_volume,
+    filtered_above,
+    filtered_turn,
+    orient2d,
+    orient3d,
+    plane_of,
+    projected,
+)
 from bvh.geometry.pairs.flat_contacts import AREA, SEGMENT, THIN, flat_contact
 from bvh.geometry.pairs.triangle_overlap import (
     common_axis,
@@ -38,7 +45,7 @@ def faces_overlap(a, b):
     # corners always overlap.
     i, j, k = corner_index(a[0], b), corner_index(a[1], b), corner_index(a[2], b)
     if i < 0 and j < 0 and k < 0:
-        return triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
+        return triangles_touch(*a, *b)
     if _repeats(a) or _repeats(b):
         return _overlap_repeated(a, b)
     if i >= 0 and j >= 0 and k >= 0:
@@ -53,11 +60,11 @@ def faces_overlap(a, b):
     # Rotate both to begin with the shared corner or edge. The corner of b that is not on the shared
     # edge has the index 3 - i - j, as 0 + 1 + 2 = 3.
     if i >= 0 and j >= 0:
-        return _fold(a[0], a[1], a[2], b[3 - i - j])
+        return _fold(*a, b[3 - i - j])
     if j >= 0 and k >= 0:
-        return _fold(a[1], a[2], a[0], b[3 - j - k])
+        return _fold(*turned(a, 1), b[3 - j - k])
     if k >= 0 and i >= 0:
-        return _fold(a[2], a[0], a[1], b[3 - k - i])
+        return _fold(*turned(a, 2), b[3 - k - i])
     if i >= 0:
         return _sectors_meet(a, turned(b, i))
     if j >= 0:
@@ -68,25 +75,21 @@ def faces_overlap(a, b):
 @inlined
 def _fold(x, y, a, b):
     """Return whether faces x, y, a and x, y, b, which share an edge, have an area in common."""
-    if predicates.filtered_above(predicates.plane_of(x, y, a), x, b) != 0:
-        return False
-    return _flat_fold(x, y, a, b)
+    return filtered_above(plane_of(x, y, a), b) == 0 and _flat_fold(x, y, a, b)
 
 
 @kernel
 def _flat_fold(x, y, a, b):
-    """Return the result of `_fold` by exact signs.
-
-    The faces share an area if all is in one plane, and a and b are on one side of the edge x, y.
-    """
+    """Return the result of `_fold` by exact signs."""
+    # They share an area if all is in one plane, and a and b are on one side of the edge x, y. Most
+    # of these faces are in one plane, on either side of their edge.
     stay_outlined()
-    # Most of these faces are in one plane, on either side of their edge.
     axis = widest_axis((x, y, a))
     p, q = drop_axis(x, axis), drop_axis(y, axis)
     side = filtered_turn(p, q, drop_axis(a, axis))
     if side * filtered_turn(p, q, drop_axis(b, axis)) < 0:
         return False
-    if predicates.exact_volume(x, y, a, b) != 0:
+    if exact_volume(x, y, a, b) != 0:
         return False
     # Projections in which the plane is a line have signs of 0; the others agree.
     for axis in range(3):
@@ -101,13 +104,12 @@ def _sectors_meet(a, b):
     """Return whether two faces that share only their first corners, a[0] = b[0], meet elsewhere."""
     # d1 and d2 are the sides of the plane of a on which b[1] and b[2] are; e1 and e2 those of b on
     # which a[1] and a[2] are: 1 above, -1 below, 0 where rounding could change the sign.
-    v = a[0]
-    plane = predicates.plane_of(v, a[1], a[2])
-    d1, d2 = predicates.filtered_above(plane, v, b[1]), predicates.filtered_above(plane, v, b[2])
+    plane = plane_of(*a)
+    d1, d2 = filtered_above(plane, b[1]), filtered_above(plane, b[2])
     if d1 * d2 > 0:
         return False
-    plane = predicates.plane_of(v, b[1], b[2])
-    e1, e2 = predicates.filtered_above(plane, v, a[1]), predicates.filtered_above(plane, v, a[2])
+    plane = plane_of(*b)
+    e1, e2 = filtered_above(plane, a[1]), filtered_above(plane, a[2])
     if e1 * e2 > 0:
         return False
     # If no sign is 0, one of the two tests at the end of `_decide_sectors` suffices.
@@ -122,8 +124,7 @@ def _surely_apart(a, b):
     # A direction in both sectors would be in both projected sectors. Most faces in one plane, such
     # as those of a fan, are decided here.
     axis = widest_axis(a)
-    v, c, d = drop_axis(a[0], axis), drop_axis(a[1], axis), drop_axis(a[2], axis)
-    e, f = drop_axis(b[1], axis), drop_axis(b[2], axis)
+    (v, c, d), (_, e, f) = projected(a, axis), projected(b, axis)
     return (
         line_separates(v, c, d, e, f) or line_separates(v, d, c, e, f)
         or line_separates(v, e, f, c, d) or line_separates(v, f, e, c, d)
@@ -136,9 +137,7 @@ def _decide_sectors(a, b):
     stay_outlined()
     if _surely_apart(a, b):
         return False
-    v = a[0]
-    d1, d2 = orient3d(v, a[1], a[2], b[1]), orient3d(v, a[1], a[2], b[2])
-    e1, e2 = orient3d(v, b[1], b[2], a[1]), orient3d(v, b[1], b[2], a[2])
+    d1, d2, e1, e2 = orient3d(*a, b[1]), orient3d(*a, b[2]), orient3d(*b, a[1]), orient3d(*b, a[2])
     # Apart if the other corners of one face are strictly on one side of the other face's plane.
     if d1 * d2 > 0 or e1 * e2 > 0:
         return False
@@ -155,10 +154,7 @@ def _decide_sectors(a, b):
 
 @inlined
 def _within(v, a1, a2, turn, p):
-    """Return whether the 2D sector at v from a1 to a2 contains the direction from v to p.
-
-    `turn` is 1 if v, a1, a2 turns left, -1 if right.
-    """
+    """Return whether the 2D sector at v from a1 to a2, with that `turn`, contains that to p."""
     return turn * orient2d(v, a1, p) >= 0 and turn * orient2d(v, p, a2) >= 0
 
 
@@ -166,33 +162,28 @@ def _within(v, a1, a2, turn, p):
 def _flat_sectors(a, b, axis):
     """Return whether two faces in one plane with the same first corner meet elsewhere, too.
 
-    The plane is not parallel to `axis`, so that projections along it keep areas.
+    The plane is not parallel to `axis`.
     """
     stay_outlined()
-    v = drop_axis(a[0], axis)
-    a1, a2 = drop_axis(a[1], axis), drop_axis(a[2], axis)
-    b1, b2 = drop_axis(b[1], axis), drop_axis(b[2], axis)
+    (v, a1, a2), (_, b1, b2) = projected(a, axis), projected(b, axis)
     s, t = orient2d(v, a1, a2), orient2d(v, b1, b2)
-    return (
-        _within(v, a1, a2, s, b1)
-        or _within(v, a1, a2, s, b2)
-        or _within(v, b1, b2, t, a1)
-        or _within(v, b1, b2, t, a2)
-    )
+    if _within(v, a1, a2, s, b1) or _within(v, a1, a2, s, b2):
+        return True
+    return _within(v, b1, b2, t, a1) or _within(v, b1, b2, t, a2)
 
 
 @kernel
-def _touch(a0, a1, a2, b0, b1, b2):
+def _touch(a, b):
     """Return the same as `triangles_touch`, by a call: its code is then compiled only once."""
     stay_outlined()
-    return triangles_touch(a0, a1, a2, b0, b1, b2)
+    return triangles_touch(*a, *b)
 
 
 @kernel
 def _overlap_thin(a, b, i, j):
     """Return whether faces with the same first corner, of which one has no area, meet elsewhere.
 
-    i and j are the `spread_axis` of a and of b: below 0 for one without an area.
+    i and j are the `spread_axis` of a and of b.
     """
     # A face without area is two segments that begin at the corner. Convex sets that begin there
     # meet elsewhere if and only if the far end of one meets the other.
@@ -204,7 +195,7 @@ def _overlap_thin(a, b, i, j):
             b1, b2 = (b[1 + m], b[1 + m]) if j < 0 else (b[1], b[2])
             if a1 == v or b1 == v:
                 continue
-            if _touch(a1, a2, a2, v, b1, b2) or _touch(b1, b2, b2, v, a1, a2):
+            if _touch((a1, a2, a2), (v, b1, b2)) or _touch((b1, b2, b2), (v, a1, a2)):
                 return True
     return False
 

@@ -23,8 +23,7 @@ def _side(p, q, r):
 def _contact_beyond(p, q, turn, t):
     """Return what triangle t and one with the edge p, q share, if t is not on its inner side.
 
-    The result is POINT or SEGMENT, or AREA if a corner of t is on the inner side of the edge: left
-    if `turn` is 1, right if it is -1. All is in 2D.
+    The inner side is left if `turn` is 1, right if -1. AREA means that a corner of t is there.
     """
     s0 = turn * _side(p, q, t[0])
     if s0 > 0:
@@ -44,20 +43,16 @@ def _contact_beyond(p, q, turn, t):
 
 @kernel
 def flat_contact(a, b):
-    """Return what two triangles in 2D share: POINT, SEGMENT or AREA.
-
-    The result is THIN if one of them has no area.
-    """
+    """Return what two triangles in 2D share: POINT, SEGMENT or AREA; THIN if one has no area."""
     # If they share no area, the line of an edge of one of them separates them.
     stay_outlined()
-    turn, turn2 = _side(a[0], a[1], a[2]), _side(b[0], b[1], b[2])
+    turn, turn2 = _side(*a), _side(*b)
     if turn == 0 or turn2 == 0:
         return THIN
     for _ in range(3):
         found = _contact_beyond(a[0], a[1], turn, b)
-        if found != AREA:
-            return found
-        found = _contact_beyond(b[0], b[1], turn2, a)
+        if found == AREA:
+            found = _contact_beyond(b[0], b[1], turn2, a)
         if found != AREA:
             return found
         a, b = (a[1], a[2], a[0]), (b[1], b[2], b[0])

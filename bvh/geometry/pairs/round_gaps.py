@@ -10,7 +10,7 @@ that their maximum over a triangle is at a corner.
 
 from bvh.geometry.arithmetic import floats
 from bvh.geometry.arithmetic.floats import INF, vector
-from bvh.geometry.arithmetic.vectors import dot, minus, moved_along
+from bvh.geometry.arithmetic.vectors import dot, minus, moved_along, plus
 from bvh.geometry.pairs.triangle_distance import FILTER_ERROR, FILTER_REACH, distance_bounds
 from bvh.geometry.point_triangle import along
 from bvh.runtime.calls.entries import entry
@@ -46,8 +46,7 @@ def _farthest(t, a, b):
 def _inner_gap(a, r, b, s, error):
     """Return bounds (low, high) of the gap from b, of radius s, to the surface of a around b.
 
-    a is an axis of radius r; the rounded gap is off by at most `error`. It is negative if b reaches
-    out of a.
+    The rounded gap is off by at most `error`, and negative if b reaches out of a.
     """
     gap = (r - s) - _farthest(b, a[0], a[1])
     return gap - error, gap + error
@@ -63,9 +62,8 @@ _corners = inlined(
 def _gap(a, r, b, s):
     """Return (low, high, x, y, g) of triangles a and b, faces or axes, with radii r and s.
 
-    An axis from p to q is the triangle (p, q, q), a face has the radius 0. low and high are bounds
-    of the surfaces' gap, (0, inf) if sizes are out of the filter's range. x and y are the nearest
-    points of the triangles, rounded, and g is a direction from y to x.
+    low and high are bounds of the surfaces' gap, (0, inf) if sizes are out of the filter's range. x
+    and y are the nearest points of the triangles, rounded, and g is a direction from y to x.
     """
     # All is computed relative to a corner, which loses nothing but the rounding of differences.
     o = b[0]
@@ -83,8 +81,7 @@ def _gap(a, r, b, s):
     size = max(floats.reach_of(minus(a[0], o), minus(a[1], o), minus(a[2], o)), 0.0)
     size = max(size, max(floats.largest(minus(b[1], o)), floats.largest(minus(b[2], o))))
     error = FILTER_ERROR * size + SUM_ERROR * (r + s)
-    x = x[0] + o[0], x[1] + o[1], x[2] + o[2]
-    y = y[0] + o[0], y[1] + o[1], y[2] + o[2]
+    x, y = plus(x, o), plus(y, o)
     if not 1.0 / FILTER_REACH < size < FILTER_REACH or not error < INF:
         return 0.0, INF, x, y, g
     low, high = max(low - (r + s) - error, 0.0), max(high - (r + s) + error, 0.0)

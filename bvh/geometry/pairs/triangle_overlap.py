@@ -13,9 +13,17 @@ testing", each axis as a sign.
 
 import numpy as np
 
-from bvh.geometry.arithmetic import predicates
 from bvh.geometry.arithmetic.edge_sides import turned
-from bvh.geometry.arithmetic.predicates import drop_axis, filtered_turn, orient2d, orient3d
+from bvh.geometry.arithmetic.predicates import (
+    drop_axis,
+    exact_volume,
+    filtered_above,
+    filtered_turn,
+    orient2d,
+    orient3d,
+    plane_of,
+    projected,
+)
 from bvh.geometry.arithmetic.vectors import cross, minus
 from bvh.geometry.boxes import entered_and_left
 from bvh.runtime.jit import inlined, kernel, stay_outlined
@@ -50,12 +58,8 @@ def triangles_touch(a0, a1, a2, b0, b1, b2):
 @inlined
 def _filtered_sides(b, a):
     """Return the sides of b's plane that a's corners are on: 1 above, -1 below, 0 for unsure."""
-    plane = predicates.plane_of(b[0], b[1], b[2])
-    return (
-        predicates.filtered_above(plane, b[0], a[0]),
-        predicates.filtered_above(plane, b[0], a[1]),
-        predicates.filtered_above(plane, b[0], a[2]),
-    )
+    plane = plane_of(*b)
+    return filtered_above(plane, a[0]), filtered_above(plane, a[1]), filtered_above(plane, a[2])
 
 
 # Whether all corners of a triangle are on one side of a plane, and none in it, by their sides s.
@@ -64,14 +68,11 @@ _on_one_side = inlined(lambda s: s[0] != 0 and s[0] == s[1] and s[0] == s[2])
 
 @inlined
 def _sides(b, a, s):
-    """Return the exact sides of b's plane that a's corners are on: 1 above, -1 below, 0 in it.
-
-    s are the sides that `_filtered_sides` returned, 0 for unsure.
-    """
+    """Return the exact sides of b's plane that a's corners are on, by the `_filtered_sides` s."""
     return (
-        s[0] if s[0] != 0 else predicates.exact_volume(b[0], b[1], b[2], a[0]),
-        s[1] if s[1] != 0 else predicates.exact_volume(b[0], b[1], b[2], a[1]),
-        s[2] if s[2] != 0 else predicates.exact_volume(b[0], b[1], b[2], a[2]),
+        s[0] if s[0] != 0 else exact_volume(*b, a[0]),
+        s[1] if s[1] != 0 else exact_volume(*b, a[1]),
+        s[2] if s[2] != 0 else exact_volume(*b, a[2]),
     )
 
 
@@ -79,9 +80,9 @@ def _sides(b, a, s):
 def _apex(s):
     """Return (index, up) of the apex: the corner that a plane cuts off from the other two.
 
-    s are the sides of the plane that the corners are on: 1 above, -1 below, 0 in it, not all equal.
-    If `up`, the apex is above the plane or in it, and the others are not above; else it is below or
-    in it, and the others are not below. Neither edge at the apex lies in the plane.
+    s are the sides of the plane that the corners are on, not all equal. If `up`, the apex is above
+    the plane or in it, and the others are not above; else it is below or in it, and the others are
+    not below. Neither edge at the apex lies in the plane.
     """
     above = np.int64(s[0] > 0) + np.int64(s[1] > 0) + np.int64(s[2] > 0)
     below = np.int64(s[0] < 0) + np.int64(s[1] < 0) + np.int64(s[2] < 0)
@@ -112,29 +113,26 @@ def widest_axis(t):
 
 @inlined
 def _surely_apart(a, b):
-    """Return whether a line along an edge surely separates the projections of two triangles.
-
-    Both are projected along one axis: triangles whose projections are apart do not touch.
-    """
+    """Return whether a line along an edge surely separates the projections of two triangles."""
     axis = widest_axis(a)
-    c, d, e = drop_axis(a[0], axis), drop_axis(a[1], axis), drop_axis(a[2], axis)
-    p, q, r = drop_axis(b[0], axis), drop_axis(b[1], axis), drop_axis(b[2], axis)
+    p, q = projected(a, axis), projected(b, axis)
+    return _edge_separates(p, q) or _edge_separates(q, p)
+
+
+@inlined
+def _edge_separates(t, u):
+    """Return whether the line of an edge of triangle t surely separates it from u, in 2D."""
+    (a, b, c), (p, q, r) = t, u
     return (
-        (line_separates(c, d, e, p, q) and line_separates(c, d, e, q, r))
-        or (line_separates(d, e, c, p, q) and line_separates(d, e, c, q, r))
-        or (line_separates(e, c, d, p, q) and line_separates(e, c, d, q, r))
-        or (line_separates(p, q, r, c, d) and line_separates(p, q, r, d, e))
-        or (line_separates(q, r, p, c, d) and line_separates(q, r, p, d, e))
-        or (line_separates(r, p, q, c, d) and line_separates(r, p, q, d, e))
+        (line_separates(a, b, c, p, q) and line_separates(a, b, c, q, r))
+        or (line_separates(b, c, a, p, q) and line_separates(b, c, a, q, r))
+        or (line_separates(c, a, b, p, q) and line_separates(c, a, b, q, r))
     )
 
 
 @kernel
 def _decide(a, b, s, t):
-    """Return whether two triangles touch, exactly, where `_filtered_sides` does not decide it.
-
-    s are the filtered sides of b that the corners of a are on, t those of a for the corners of b.
-    """
+    """Return whether two triangles touch, exactly; s and t are the `_filtered_sides` of b and a."""
     stay_outlined()
     # Most pairs that are left are of faces in one plane: separate their projections.
     if _surely_apart(a, b):
@@ -145,7 +143,7 @@ def _decide(a, b, s, t):
     t = _sides(a, b, t)
     if _on_one_side(t):
         return False
-    if (s[0] == 0 and s[1] == 0 and s[2] == 0) or (t[0] == 0 and t[1] == 0 and t[2] == 0):
+    if s == (0, 0, 0) or t == (0, 0, 0):
         return touch_flat(a, b)
     return along_common_line(a, b, s, t) <= 0
 
@@ -161,8 +159,8 @@ def _touch_across(a, b):
 def along_common_line(a, b, s, t):
     """Return 1 if triangles in different planes share nothing, 0 or -1 if a point, -1 if a segment.
 
-    s are the exact sides of b's plane that the corners of a are on, t those of a's plane that the
-    corners of b are on: 1, -1 or 0. Neither s nor t may have three equal signs.
+    s are the exact sides of b's plane that the corners of a are on, t those of a's plane for b.
+    Neither s nor t may have three equal signs.
     """
     # Each triangle meets the line that their planes share in an interval. A shared point gives 0,
     # or -1 where it is all of one triangle's interval and inside of the other's.
@@ -183,7 +181,7 @@ def along_common_line(a, b, s, t):
 def spread_axis(t):
     """Return the first axis along which a triangle projects to an area; -1 if it has no area."""
     for axis in range(3):
-        if orient2d(drop_axis(t[0], axis), drop_axis(t[1], axis), drop_axis(t[2], axis)) != 0:
+        if orient2d(*projected(t, axis)) != 0:
             return axis
     return -1
 
@@ -223,47 +221,35 @@ def _pierces(ends, t, axis):
     """Return whether a segment intersects a triangle, whose projection along `axis` has an area."""
     stay_outlined()
     p, q = ends
-    s0 = orient3d(t[0], t[1], t[2], p)
-    s1 = orient3d(t[0], t[1], t[2], q)
+    s0, s1 = orient3d(*t, p), orient3d(*t, q)
     if s0 == 0 and s1 == 0:
         return _areas_touch((p, q, q), t, axis)
     if s0 * s1 > 0:
         return False
     # The line crosses the plane: within the triangle if it passes all edges on one side.
-    e0 = orient3d(p, q, t[0], t[1])
-    e1 = orient3d(p, q, t[1], t[2])
-    e2 = orient3d(p, q, t[2], t[0])
+    e0, e1, e2 = orient3d(p, q, t[0], t[1]), orient3d(p, q, t[1], t[2]), orient3d(p, q, t[2], t[0])
     return min(e0, min(e1, e2)) >= 0 or max(e0, max(e1, e2)) <= 0
 
 
 @kernel
-def _parted(x, y, z, b0, b1, b2):
-    """Return whether the line of x, y separates triangle x, y, z from b0, b1, b2, all in 2D."""
+def _parted(x, y, z, t):
+    """Return whether the line of x, y separates triangle x, y, z from t, in 2D."""
     stay_outlined()
-    s0, s1, s2 = orient2d(x, y, b0), orient2d(x, y, b1), orient2d(x, y, b2)
-    if s0 == 0 or s0 != s1 or s0 != s2:
-        return False
-    return orient2d(x, y, z) * s0 <= 0
+    s0, s1, s2 = orient2d(x, y, t[0]), orient2d(x, y, t[1]), orient2d(x, y, t[2])
+    return s0 != 0 and s0 == s1 and s0 == s2 and orient2d(x, y, z) * s0 <= 0
 
 
 @kernel
 def _areas_touch(a, b, axis):
-    """Return whether two triangles in one plane touch, by their projections along `axis`.
-
-    At least one triangle must have an area, also when projected.
-    """
+    """Return whether two triangles in one plane, one with an area, touch, seen along `axis`."""
     # They are apart if the line of an edge separates them: their Minkowski sum has no other edges.
     stay_outlined()
-    a0, a1, a2 = drop_axis(a[0], axis), drop_axis(a[1], axis), drop_axis(a[2], axis)
-    b0, b1, b2 = drop_axis(b[0], axis), drop_axis(b[1], axis), drop_axis(b[2], axis)
-    return not (
-        _parted(a0, a1, a2, b0, b1, b2)
-        or _parted(a1, a2, a0, b0, b1, b2)
-        or _parted(a2, a0, a1, b0, b1, b2)
-        or _parted(b0, b1, b2, a0, a1, a2)
-        or _parted(b1, b2, b0, a0, a1, a2)
-        or _parted(b2, b0, b1, a0, a1, a2)
-    )
+    p, q = projected(a, axis), projected(b, axis)
+    for _ in range(3):
+        if _parted(*p, q) or _parted(*q, p):
+            return False
+        p, q = turned(p, 1), turned(q, 1)
+    return True
 
 
 @kernel
@@ -289,10 +275,10 @@ def _segments_touch(first, second):
 
 @inlined
 def _edge_misses(a, b, side, low, high):
-    """Return whether the edge a, b of a triangle has the rectangle low..high on its outer side.
+    """Return whether the edge a, b of a triangle in 2D has the rectangle low..high outside of it.
 
-    All points are in 2D, and touching counts as False. `side` is 1 if the third corner is left of
-    the edge, -1 if right, and 0 if it is in line: then both sides are outer ones.
+    `side` is 1 if the third corner is left of the edge, -1 if right, and 0 if it is in line: then
+    both sides are outer ones.
     """
     # The rectangle's corners that are farthest to the left and to the right of the line.
     left = (low[0] if b[1] > a[1] else high[0], high[1] if b[0] > a[0] else low[1])

@@ -42,6 +42,8 @@ class NearbyLeaves(NamedTuple):
     owners: Rows  # (n, 2): the ids of the two instances of each pair of leaves
     begins: Rows  # (g + 1,): the first pair of leaves of each pair of instances, then n
     lower_bounds: Reals  # (n,): of the distance of each pair of leaves
+    is_round: NDArray[np.bool_]  # (n,): whether one of both leaves is over spheres or capsules
+    rounds: Any  # the `RoundInstances` that measures these; None if there are none
 
     @property
     def instances(self) -> Rows:
@@ -81,48 +83,24 @@ def candidates(
     # A pair of instances begins where the ids change. The row appended to the ids gives the end.
     begins = np.flatnonzero(np.diff(owners, axis=0, prepend=-1, append=-2).any(axis=1))
     motions = instance_pairs.motions_of(first, second)
-    rows, rows2 = rows[order], rows2[order]
-    job = instance_pairs.PairJob(
-        first, second, itself=False, rows=rows, rows2=rows2, motions=motions
-    )
-    return NearbyLeaves(job, owners, begins, lower_bounds[order])
+    job = instance_pairs.PairJob(first, second, False, rows[order], rows2[order], motions)
+    is_round = view.round_trees[view.tree_of[job.rows]]
+    is_round = is_round | content.round_trees[content.tree_of[job.rows2]]
+    rounds = None
+    if is_round.any():
+        from bvh.scene.solids.round_instances import RoundInstances
+
+        rounds = RoundInstances(view, content)
+    return NearbyLeaves(job, owners, begins, lower_bounds[order], is_round, rounds)
 
 
-class _RoundPairs(NamedTuple):
-    """Pairs of leaves of which at least one is over spheres or capsules."""
-
-    flags: NDArray[np.bool_]  # (n,): which pairs of leaves of a `PairJob` are such pairs
-    instances: Any  # the `RoundInstances` that measures them
-
-
-def _round_pairs(
-    view: SceneView, content: SceneView, job: instance_pairs.PairJob
-) -> _RoundPairs | None:
-    """Return which pairs of leaves have spheres or capsules; None if no pair does.
-
-    `job` has the pairs of leaves of `view` and `content`.
-    """
-    if view.plain and content.plain:
-        return None
-    flags = view.round_trees[job.first.tree_of[job.rows]]
-    flags = flags | content.round_trees[job.second.tree_of[job.rows2]]
-    if not flags.any():
-        return None
-    from bvh.scene.solids.round_instances import RoundInstances
-
-    return _RoundPairs(flags, RoundInstances(view, content))
-
-
-def _without(nearby: NearbyLeaves, left_out: NDArray[np.bool_]) -> NearbyLeaves:
-    """Return `nearby` without the pairs of leaves that are True in `left_out`, (n,).
-
-    All pairs of instances stay, even if no pair of leaves is left of one.
-    """
-    rows = np.flatnonzero(~left_out)
+def _without_round(nearby: NearbyLeaves) -> NearbyLeaves:
+    """Return all pairs of instances, but only pairs of leaves without spheres and capsules."""
+    rows = np.flatnonzero(~nearby.is_round)
     sizes = np.bincount(nearby.instances[rows], minlength=len(nearby.begins) - 1)
     job = nearby.job._replace(rows=nearby.job.rows[rows], rows2=nearby.job.rows2[rows])
-    begins = np.concatenate([[0], np.cumsum(sizes)])
-    return NearbyLeaves(job, nearby.owners[rows], begins, nearby.lower_bounds[rows])
+    begins, owners = np.concatenate([[0], np.cumsum(sizes)]), nearby.owners[rows]
+    return NearbyLeaves(job, owners, begins, nearby.lower_bounds[rows], nearby.is_round[rows], None)
 
 
 def _subtree_worker(
@@ -131,12 +109,11 @@ def _subtree_worker(
 ) -> Work:  # fmt: skip
     """Return a function for `share_long` that searches for contacts; a task is a pair of subtrees.
 
-    Task i is the pair `entries[i]` of subtrees of the pair `which[i]` of leaves. The function sets
-    `touching`, a flag for each pair of instances. A contact copies ``enough[1]`` to ``enough[0]``;
-    the search stops once ``enough[0]`` or ``cancel[0]`` is not 0.
+    Task i is the pair `entries[i]` of subtrees of the pair `which[i]` of leaves. The function flags
+    pairs of instances in `touching`. A contact copies ``enough[1]`` to ``enough[0]``; the search
+    stops once ``enough[0]`` or ``cancel[0]`` is not 0.
     """
-    # `group_of` has the pair of instances of each pair of leaves. One pair of leaves has up to
-    # `most` tasks, for which a search needs room.
+    # One pair of leaves has up to `most` tasks, for which a search needs room.
     job, group_of, most = nearby.job, nearby.instances, int(np.bincount(which).max())
     shelf = Shelf(lambda: meeting_pairs.new_pair_search(most))
 
@@ -157,10 +134,7 @@ def _subtree_worker(
 def _leaf_worker(
     nearby: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, cancel: Ids
 ) -> Work:
-    """Return a function for `share_long` that searches for contacts; a task is a pair of leaves.
-
-    It sets `touching`, and stops by `enough` and `cancel`, as that of `_subtree_worker` does.
-    """
+    """Return a function as `_subtree_worker` does, but a task is a pair of leaves."""
     job = nearby.job
     trees, trees2 = job.first.tree_of[job.rows], job.second.tree_of[job.rows2]
     # `job` keeps the trees at these addresses alive.
@@ -197,20 +171,18 @@ def find_touching(
 ) -> Ids:  # fmt: skip
     """Return the ids (m, 2), ascending, of pairs of instances of `view` and `content` that touch.
 
-    `content` is `view` for pairs within a scene, and `ignored` as in `candidates`. If `only_one`,
-    the search stops at the first contact that is found, so that not all pairs are returned.
+    Arguments are as in `candidates`. If `only_one`, the search stops at the first contact found.
     """
     nearby = candidates(view, content, ignored, reach=0.0, threads=threads)
     pairs = nearby.owners[nearby.begins[:-1]].astype(np.int32)
     touching = np.zeros(len(pairs), np.bool_)
     # Searches stop once enough[0] is not 0; a contact sets it to enough[1].
     cancel, enough = np.zeros(1, np.int32), np.array([0, only_one], np.int32)
-    rounds = _round_pairs(view, content, nearby.job)
-    if rounds is not None:
-        _flag_round_contacts(nearby, rounds, touching, only_one)
+    if nearby.rounds is not None:
+        _flag_round_contacts(nearby, touching, only_one)
         if only_one and touching.any():
             return pairs[touching]
-        nearby = _without(nearby, rounds.flags)
+        nearby = _without_round(nearby)
     which, entries = instance_pairs.tasks_of(nearby.job, threads)
     # Tasks are pairs of subtrees if pairs of leaves were split, or ruled out by their upper nodes.
     if len(which) and not np.array_equal(which, np.arange(len(nearby.job.rows))):
@@ -222,18 +194,12 @@ def find_touching(
     return pairs[touching]
 
 
-def _flag_round_contacts(
-    nearby: NearbyLeaves, rounds: _RoundPairs, touching: NDArray[np.bool_], only_one: bool
-) -> None:
-    """Flag in `touching` the pairs of instances that touch with a sphere or capsule.
-
-    `touching` has a flag for each pair of instances. If `only_one`, stop at the first contact.
-    """
-    # The pair of instances of each pair of leaves.
+def _flag_round_contacts(nearby: NearbyLeaves, touching: NDArray[np.bool_], only_one: bool) -> None:
+    """Flag in `touching` the pairs of instances, or `only_one`, that touch with a round leaf."""
     job, group_of = nearby.job, nearby.instances
-    for k in np.flatnonzero(rounds.flags).tolist():
+    for k in np.flatnonzero(nearby.is_round).tolist():
         leaves = int(job.rows[k]), int(job.rows2[k])
-        if not touching[group_of[k]] and rounds.instances.nearest(*leaves, limit=0.0):
+        if not touching[group_of[k]] and nearby.rounds.nearest(*leaves, limit=0.0):
             touching[group_of[k]] = True
             if only_one:
                 return
@@ -249,21 +215,20 @@ class _NearestFaces(NamedTuple):
 
 
 def _measure(
-    nearby: NearbyLeaves, k: int, nearest: _NearestFaces | None, limit: float,
-    cancel: Ids | None, rounds: _RoundPairs | None,
-) -> _NearestFaces | None:  # fmt: skip
+    nearby: NearbyLeaves, k: int, nearest: _NearestFaces | None, limit: float, cancel: Ids | None
+) -> _NearestFaces | None:
     """Return the nearest faces of pair `k` of leaves if nearer than `nearest`, else `nearest`.
 
-    Only distances up to `limit` are found, and none once ``cancel[0]`` is not 0. `rounds` has the
-    pairs of leaves with spheres or capsules, if any, whose nearest shapes count as faces.
+    Only distances up to `limit` are found, and none once ``cancel[0]`` is not 0. Spheres and
+    capsules count as faces.
     """
     # Imported here, as collisions do not need its many kernels.
     from bvh.queries.batches.distance_batches import find_closest_pair
 
     job = nearby.job
     leaf, leaf2 = int(job.rows[k]), int(job.rows2[k])
-    if rounds is not None and rounds.flags[k]:
-        parts = rounds.instances.nearest(leaf, leaf2, limit)
+    if nearby.is_round[k]:
+        parts = nearby.rounds.nearest(leaf, leaf2, limit)
         if parts is None:
             return nearest
         distance, (prim, prim2), position = parts
@@ -283,15 +248,11 @@ def find_clearances(
     view: SceneView, content: SceneView, ignored: Rows, max_distance: float, threads: int,
     progress: Progress | None = None,
 ) -> Clearances:  # fmt: skip
-    """Return the clearances of the pairs of an instance of `view` and one of `content`.
-
-    `content` is `view` for pairs within a scene, and `ignored` as in `candidates`. Pairs farther
-    apart than `max_distance` are left out.
-    """
+    """Return the clearances of pairs of instances up to `max_distance` apart (see `candidates`)."""
     nearby = candidates(view, content, ignored, max_distance, threads)
     count = len(nearby.begins) - 1
     results: list[_NearestFaces | None] = [None] * count
-    cancel, rounds = np.zeros(1, np.int32), _round_pairs(view, content, nearby.job)
+    cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
         """Measure the pairs begin..end - 1 of instances."""
@@ -301,7 +262,7 @@ def find_clearances(
             for k in range(int(nearby.begins[group]), int(nearby.begins[group + 1])):
                 if nearby.lower_bounds[k] > limit or cancel[0]:
                     break
-                nearest = _measure(nearby, k, nearest, limit, cancel, rounds)
+                nearest = _measure(nearby, k, nearest, limit, cancel)
                 limit = nearest.distance if nearest else limit
             results[group] = nearest
 
@@ -313,11 +274,8 @@ def find_clearances(
 
 
 def find_closest(view: SceneView, content: SceneView, ignored: Rows, threads: int) -> Clearances:
-    """Return the clearance of the nearest pair of an instance of `view` and one of `content`.
-
-    It has no row if there is no pair; `ignored` is as in `candidates`. Only pairs of leaves within
-    a reach are measured, which grows until a pair of faces within it is found.
-    """
+    """Return the clearance of the nearest pair of instances, if there is one (see `candidates`)."""
+    # Only pairs of leaves within a reach are measured, which grows until it has a pair of faces.
     bounds = np.concatenate([view.tlas.bounds, content.tlas.bounds])
     with np.errstate(over="ignore"):
         size = float(np.ptp(bounds, axis=0).max())
@@ -327,11 +285,11 @@ def find_closest(view: SceneView, content: SceneView, ignored: Rows, threads: in
     while True:
         nearby = candidates(view, content, ignored, reach, threads)
         nearest: _NearestFaces | None = None
-        limit, owners, rounds = np.inf, nearby.owners[:0], _round_pairs(view, content, nearby.job)
+        limit, owners = np.inf, nearby.owners[:0]
         for k in np.argsort(nearby.lower_bounds, kind="stable").tolist():
             if nearby.lower_bounds[k] > limit:
                 break
-            before, nearest = nearest, _measure(nearby, k, nearest, limit, None, rounds)
+            before, nearest = nearest, _measure(nearby, k, nearest, limit, None)
             if nearest is not before:
                 owners = nearby.owners[k : k + 1]
             limit = nearest.distance if nearest else limit

@@ -1,6 +1,6 @@
 """Instances as solids in world coordinates: which are near, how they are related and interfere."""
 
-from functools import cache
+from functools import cache, partial
 from math import nan
 from typing import Any, NamedTuple
 
@@ -44,10 +44,7 @@ class InstanceSolids:
         return BVH.from_triangles(mesh.vertices, mesh.faces, warn=False)
 
     def solid(self, query: str, owner: int) -> Solid:
-        """Return an instance as a tree, or as a ball or capsule; ValueError if it is no solid.
-
-        `query` is the method that the message names.
-        """
+        """Return an instance as a tree, ball or capsule; ValueError, by `query`, if no solid."""
         name, leaves = f"instance {owner}", self.leaves(owner)
         trees = self.view.tree_of[leaves]
         if not self.view.round_trees[trees].any():
@@ -59,20 +56,18 @@ class InstanceSolids:
             query, name, self.view.trees[trees[0]].primitives, self.view.maps[leaves[0]]
         )
 
-    def relation(self, first: Solid, second: Solid, margin: float, threads: int) -> str:
-        """Return `BVH.relation` of two solids; those at most `margin` apart are "touching"."""
-        if isinstance(first, BVH) and isinstance(second, BVH):
-            return str(first.relation(second, margin=margin, threads=threads))
-        found = relation_of(first, second)
-        near = found == "disjoint" and nearest_parts(first, second, margin) is not None
-        return "touching" if near else found
+
+def _relation(first: Solid, second: Solid, margin: float, threads: int) -> str:
+    """Return `BVH.relation` of two solids; those at most `margin` apart are "touching"."""
+    if isinstance(first, BVH) and isinstance(second, BVH):
+        return str(first.relation(second, margin=margin, threads=threads))
+    found = relation_of(first, second)
+    near = found == "disjoint" and nearest_parts(first, second, margin) is not None
+    return "touching" if near else found
 
 
 def near_instances(view: SceneView, ignored: Rows, reach: float, threads: int) -> Rows:
-    """Return the ids (n, 2) of instances whose boxes are within `reach` of each other, ascending.
-
-    `ignored` has ``lower id << 32 | higher id`` for pairs of instances to leave out.
-    """
+    """Return the ids (n, 2) of instances whose boxes are within `reach`, as `candidates`."""
     nearby = candidates(view, view, ignored, reach, threads)
     pairs, side = nearby.owners[nearby.begins[:-1]], nearby.job.first
     visible = side.visible
@@ -100,14 +95,14 @@ def find_relations(
 ) -> ScenePairs:
     """Return how a scene's instances are related as solids: the pairs that are not disjoint.
 
-    `ignored` is as in `near_instances`; solids at most `margin` apart are "touching". ValueError if
-    an instance whose box is within `margin` of that of another is no solid.
+    Solids at most `margin` apart are "touching". ValueError if an instance whose box is within
+    `margin` of that of another is no solid.
     """
     pairs, solids = near_instances(view, ignored, margin, threads), InstanceSolids(view)
     answers = []
     for k, (a, b) in enumerate(pairs.tolist()):
         first, second = (solids.solid("relations", owner) for owner in (a, b))
-        answers.append(solids.relation(first, second, margin, threads))
+        answers.append(_relation(first, second, margin, threads))
         if progress is not None:
             progress(k + 1, len(pairs))
     relation = np.array(answers, "<U11")
@@ -140,16 +135,10 @@ def find_interferences(
 ) -> Interferences:  # fmt: skip
     """Return the interferences of all pairs of a scene's instances that are not disjoint.
 
-    `names` has the names of instances by id, and `ignored` is as in `near_instances`; pairs within
-    `margin` touch.
+    `names` has the names of instances by id; pairs within `margin` touch.
     """
     pairs, solids = near_instances(view, ignored, margin, threads), InstanceSolids(view)
-
-    @cache
-    def solidity(owner: int) -> _Solidity:
-        """Return whether an instance is a solid, from a cache after the first call."""
-        return _solidity_of(solids, owner)
-
+    solidity = cache(partial(_solidity_of, solids))
     related, rows = [], []
     for k, (a, b) in enumerate(pairs.tolist()):
         row = _row_of(solids, (a, b), (solidity(a), solidity(b)), margin, threads)
@@ -199,10 +188,7 @@ def _row_of(
     solids: InstanceSolids, pair: tuple[int, int], states: tuple[_Solidity, _Solidity],
     margin: float, threads: int,
 ) -> _Row | None:  # fmt: skip
-    """Return the row of two instances; None if they are farther apart than `margin`.
-
-    `pair` has the ids of the instances, and `states` says which of them are solids.
-    """
+    """Return the row of two instances; None if they are farther apart than `margin`."""
     flaws = "; ".join(state.flaw for state in states if state.flaw)
     if min(state.open_edges for state in states) < 0:
         # No query measures an instance that is neither over triangles nor one sphere or capsule.
@@ -242,14 +228,10 @@ def _row_of(
 def _round_row(
     solids: InstanceSolids, pair: tuple[int, int], flaws: str, margin: float, threads: int
 ) -> _Row | None:
-    """Return the row of two instances, one or both a sphere or capsule; None if disjoint.
-
-    Volume and depth are NaN, but 0 for instances that only touch. `pair` has the ids, and `flaws`
-    says why an instance is no solid, if so.
-    """
+    """Return the row of two instances, one or both a sphere or capsule; None if disjoint."""
     try:
         first, second = (solids.solid("interferences", owner) for owner in pair)
-        relation = solids.relation(first, second, margin, threads)
+        relation = _relation(first, second, margin, threads)
     except ValueError as error:
         return _Row(UNKNOWN, nan, nan, nan, NOWHERE, flaws or str(error))
     if relation == "disjoint":

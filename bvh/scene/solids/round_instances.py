@@ -19,13 +19,12 @@ from bvh.geometry.arithmetic.rational import round_gap
 from bvh.geometry.pairs.round_gaps import SIZE, find_gaps
 from bvh.geometry.transforms import moved
 from bvh.queries.batches.distance_batches import find_closest_pair
-from bvh.queries.batches.overlap_batches import RegionSearch, find_overlaps, search_of
+from bvh.queries.batches.overlap_batches import RegionSearch, search_of
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
-from bvh.scene.instance_pairs import search_of_scene
+from bvh.scene.instance_pairs import near_boxes, search_of_scene
 from bvh.scene.scene_view import SceneView
-from bvh.traversal.regions.regions import BoxRegions
 from bvh.tree.arrays import TreeArrays, frozen_primitives
 from bvh.tree.build import build
 from bvh.tree.instanced import PRIM_MASK
@@ -68,12 +67,7 @@ class PartPairs(NamedTuple):
         return self.first.ids[self.rows], self.second.ids[self.rows2]
 
     def gaps(self, begin: int = 0, end: int | None = None) -> Reals:
-        """Return SIZE numbers for each of the pairs begin..end - 1: by default, for all pairs.
-
-        The numbers are a lower and an upper bound of the gap between the surfaces; the two points
-        of the axes, or of axis and face, that are nearest to each other (3 numbers each); and the
-        direction (3 numbers) from the second to the first.
-        """
+        """Return the numbers of `round_gaps.find_gaps` for the pairs begin..end - 1, or for all."""
         sides: list[Any] = []
         for parts, rows in ((self.first, self.rows), (self.second, self.rows2)):
             sides += map(kernel_input, (parts.corners, parts.radii, rows[begin:end]))
@@ -103,7 +97,6 @@ class RoundInstances:
     """
 
     def __init__(self, view: SceneView, other: SceneView) -> None:
-        """Compare leaves of `view`, side 0, with leaves of `other`, side 1."""
         self._views = view, other
         # By (side, leaf), once computed: the shapes, and the search among the boxes around them.
         self._cached_shapes: dict[tuple[int, int], Parts] = {}
@@ -188,11 +181,10 @@ class RoundInstances:
 
     def _search(self, side: int, leaf: int) -> RegionSearch:
         """Return the region search of the faces of a leaf, or of boxes around its shapes."""
-        view = self._views[side]
+        key, view = (side, leaf), self._views[side]
         if not self.is_round(side, leaf):
             only = view.only(np.arange(len(view)) == leaf)
             return search_of_scene(view)._replace(arrays=only)
-        key = side, leaf
         if key not in self._cached_boxes:
             boxes = self._shapes(side, leaf).boxes
             tree = BVH.from_boxes(boxes[:, :3], boxes[:, 3:], threads=1, warn=False)
@@ -213,20 +205,13 @@ class RoundInstances:
     def _within(self, leaves: tuple[int, int], side: int, reach: float) -> PartPairs:
         """Return all pairs of parts of two leaves whose boxes are within `reach`.
 
-        The leaf on `side` is over spheres or capsules: their boxes, grown by `reach`, are the
-        regions in which parts of the leaf on the other side are searched for.
+        The leaf on `side` is over spheres or capsules, whose boxes are searched for in the other.
         """
         shapes = self._shapes(side, leaves[side])
-        with np.errstate(over="ignore"):
-            low = np.nextafter(shapes.boxes[:, :3] - reach, -np.inf)
-            high = np.nextafter(shapes.boxes[:, 3:] + reach, np.inf)
         other, leaf = 1 - side, leaves[1 - side]
-        search, view = self._search(other, leaf), self._views[other]
-        # Nothing is outside the bounds; clipped to them, all corners are finite.
-        low, high = np.maximum(low, search.bounds[0]), np.minimum(high, search.bounds[1])
-        regions = BoxRegions(kernel_input(low), kernel_input(high))
-        offsets, codes = find_overlaps(search, regions, len(low), threads=1, progress=None)
-        prims, shape_rows = codes & PRIM_MASK, np.repeat(np.arange(len(low)), np.diff(offsets))
+        view = self._views[other]
+        shape_rows, codes = near_boxes(self._search(other, leaf), shapes.boxes, reach, threads=1)
+        prims = codes & PRIM_MASK
         if self.is_round(other, leaf):
             # The search is among the boxes of `_shapes`, so the ids are rows of these parts.
             others, rows = self._shapes(other, leaf), prims
@@ -242,8 +227,7 @@ class RoundInstances:
 def axes_of(points: Reals) -> Reals:
     """Return the axes of spheres or capsules as triangles (n, 3, 3) without area: start, end, end.
 
-    A row of `points` has the box (6 numbers), the centre of a sphere or both ends of a capsule's
-    axis (3 numbers each), and the radius.
+    A row of `points` has a box (6 numbers), the centre or both ends of an axis, and the radius.
     """
     start, end = points[:, 6:9], points[:, -4:-1]
     return np.stack([start, end, end], axis=1)
@@ -273,10 +257,7 @@ def _hidden(arrays: TreeArrays) -> Ids:
 
 
 def least_gap(pairs: PartPairs, gaps: Reals, limit: float) -> Nearest | None:
-    """Return the pair with the least gap, and of equal gaps the lowest ids; None above the limit.
-
-    `gaps` is the result of `PartPairs.gaps` for all pairs: it begins with lower and upper bounds.
-    """
+    """Return the pair with the least of the `gaps`, if up to `limit`; of equal ones the lowest."""
     low, high, (first, second) = gaps[:, 0], gaps[:, 1], pairs.ids
     rows = np.flatnonzero(low <= min(float(high.min(initial=np.inf)), limit))
     best: tuple[float, int, int] = (np.inf, -1, -1)
@@ -300,9 +281,8 @@ def least_gap(pairs: PartPairs, gaps: Reals, limit: float) -> Nearest | None:
 def _positions(first: Parts, second: Parts, gap: Reals) -> Reals:
     """Return the points (2, 3) on the surfaces of two parts that are nearest to each other.
 
-    `first` and `second` have one part each, and `gap` is the row of `PartPairs.gaps` for both: two
-    bounds, the nearest points x and y of the axes, and the direction from y to x. Where the
-    surfaces cross, the result is between x and y.
+    `first` and `second` have one part each, and `gap` is the row of `PartPairs.gaps` for both.
+    Where the surfaces cross, the result is between the nearest points of the axes.
     """
     x, y, direction = gap[2:5], gap[5:8], gap[8:11]
     r, s = float(first.radii[0]), float(second.radii[0])
@@ -329,10 +309,7 @@ def _foot(axis: Reals, point: Reals) -> Reals:
 
 
 def unit_along(vector: Reals, axis: Reals) -> Reals:
-    """Return the unit vector along `vector`; if that is 0, one at a right angle to an axis.
-
-    `axis` has the ends of the axis in its first two rows; any direction will do if they are equal.
-    """
+    """Return the unit vector along `vector`; if that is 0, one at a right angle to an axis."""
     if not vector.any():
         v = axis[1] - axis[0]
         vector = np.cross(v, np.eye(3)[np.abs(v).argmin()]) if v.any() else np.eye(3)[0]
