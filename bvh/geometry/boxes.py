@@ -33,7 +33,10 @@ UNIT_ROWS = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0))
 
 @kernel
 def slab_crossing(o, d, b):
-    """Return t where o + t d = b, on one axis, rounded; zero only if b = o, inf only if b is."""
+    """Return t where o + t d = b, on one axis, correctly rounded, for d != 0.
+
+    The result is zero only if b = o, and infinite only if b is.
+    """
     stay_outlined()
     # b - o = n + tail. The tail is NaN if the difference overflows or `b` is infinite.
     n, tail = floats.two_sum(b, -o)
@@ -55,7 +58,10 @@ def slab_crossing(o, d, b):
 
 @inlined
 def _rough_crossing(o, d, b):
-    """Return bounds (below, above) of the exact (b - o) / d, NaN or infinite if unknown."""
+    """Return bounds (below, above) of the exact (b - o) / d, NaN or infinite if unknown.
+
+    o, d and the bound b of a slab are numbers of one axis; d may be zero.
+    """
     t = (b - o) / d
     # Two roundings of 2**-53 each, or of half the smallest denormal.
     margin = 2.0**-51 * abs(t) + 2.0**-1072
@@ -89,7 +95,8 @@ def _by_sign(slopes, a, b):
 def entered_and_left(slopes, lower, upper):
     """Return (first, last): the bounds of a box at which a ray enters and leaves each slab.
 
-    It enters at the lower bound where its slope across the slab is positive.
+    `slopes` are three numbers with the signs of the ray's direction across the slabs: it enters at
+    the lower bound where they are positive.
     """
     return _by_sign(slopes, lower, upper), _by_sign(slopes, upper, lower)
 
@@ -98,9 +105,9 @@ def entered_and_left(slopes, lower, upper):
 def common_interval(o, d, rows, first, last, near, far):
     """Return (hit, near, far): the interval of t of a ray in three slabs, or (False, inf, -inf).
 
-    `rows` are the coefficients w of the slabs' planes w . p + w3 = level, `first` and `last` the
-    levels at which the ray enters and leaves each slab, `near` and `far` the rounded t of these
-    crossings, -inf and inf where a slab does not limit the result.
+    `rows` are the coefficients w of the slabs' planes w . p + w3 = level. The arguments `first` and
+    `last` are the levels at which the ray enters and leaves each slab, `near` and `far` the
+    correctly rounded t of these crossings, -inf and inf where a slab does not limit the result.
     """
     stay_outlined()
     start = max(near[0], max(near[1], near[2]))

@@ -60,7 +60,11 @@ def _is_parallel(d, p, q):
 
 @kernel
 def _exact_side(o, d, p, q, radius):
-    """Return the sign of F = radius**2 |n|**2 - (m . n)**2, with n = d x (q - p) and m = o - p."""
+    """Return the sign of F = radius**2 |n|**2 - (m . n)**2, with n = d x (q - p) and m = o - p.
+
+    It is 1 if the line of a ray meets the inside of the endless cylinder, 0 if it touches, -1 if it
+    misses.
+    """
     stay_outlined()
     total = new_sum()
     for i in range(3):
@@ -126,7 +130,8 @@ def _place_terms(o, d, p, t, h, i):
 def _root_sign(shape, t, h, far):
     """Return the exact sign of root - (t + h), of the far root if `far`, else of the near one.
 
-    `shape` is (o, d, p, q, radius). The doubles t and h are added without rounding.
+    The root is a t of the ray on the cylinder; `shape` is (o, d, p, q, radius). The doubles t and h
+    are added without rounding.
     """
     # With the place w = m + (t + h) d of the line, the equation is |w x v|**2 - radius**2 v.v = 0,
     # and half its derivative (w x v) . (d x v) = (w.d) (v.v) - (w.v) (d.v). The square |w x v|**2
@@ -162,8 +167,9 @@ _nearest_root = root_finder(_root_sign)
 def frame_of(o, d, p, q, radius):
     """Return (u, v, m, r, usable, e): d, q - p, o - p and radius, each scaled to about one.
 
-    m and r have one scale. A root t of the cylinder's equation with scaled numbers is t * 2**e with
-    given ones. If not `usable`, products could over- or underflow.
+    u, v and m are vectors of double-doubles; m and r have one scale. A root t of the cylinder's
+    equation with scaled numbers is t * 2**e with given ones. If not `usable`, products could over-
+    or underflow.
     """
     # The axis has a scale of its own, which cancels: it may be short or long.
     e, f = length_exponent(o, p, radius), length_exponent(q, p, 0.0)
@@ -234,8 +240,8 @@ def _cylinder(o, d, p, q, radius):
     """Return (side, sure, near, far) of a line and the endless cylinder around the axis.
 
     `side` is exact: -1 for a miss, 0 if the line touches, 1 for a hit. It is 2 if the line is
-    parallel to the axis, or the axis is a point; near and far then mean nothing. If not `sure`,
-    they are estimates.
+    parallel to the axis, or the axis is a point; near and far then mean nothing. `sure` tells
+    whether near and far are known to be rounded correctly; else they are estimates.
     """
     # In scaled numbers, the line meets the cylinder where a t**2 + 2 b t + c = 0, for n = u x v,
     # a = n.n, b = n.(m x v), c = |m x v|**2 - r**2 v.v. The discriminant is v.v f, with the F of

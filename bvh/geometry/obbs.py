@@ -34,7 +34,11 @@ INVERTED, SINGULAR, OVERFLOWN = 0, 1, 2
 
 @kernel
 def _inverse_row(a, b, c, t):
-    """Return the first row of the inverse of a map, as of four calls of `inverse_entry`."""
+    """Return the first row of the inverse of the affine map with columns a, b, c and shift t.
+
+    Its four numbers are rounded correctly; a number that overflows becomes the largest double. The
+    determinant must not be zero.
+    """
     # The row is (b x c, -t . (b x c)) / (a . (b x c)).
     stay_outlined()
     # Double-doubles of columns scaled to about one: see `floats.DD_ERROR` for their error.
@@ -63,7 +67,10 @@ def _inverse_row(a, b, c, t):
 
 @entry
 def _invert(matrices, rows, status):
-    """Write the inverses of affine maps (n, 3, 4), but not of SINGULAR ones, and the statuses."""
+    """Write the inverses of affine maps (n, 3, 4) to `rows`, of that shape, and each one's status.
+
+    The status is INVERTED, SINGULAR (no rows are written) or OVERFLOWN.
+    """
     for i in range(len(matrices)):
         a, b, c = column_of(matrices, i, 0), column_of(matrices, i, 1), column_of(matrices, i, 2)
         shift = column_of(matrices, i, 3)
@@ -85,7 +92,8 @@ def _invert(matrices, rows, status):
 def inverses(maps: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
     """Return (rows, status): correctly rounded inverses of affine maps (n, 3, 4), of that shape.
 
-    The status (n,) is INVERTED; SINGULAR or OVERFLOWN for maps without a finite inverse.
+    The status (n,) is INVERTED. For maps without a finite inverse it is SINGULAR or OVERFLOWN, and
+    their rows are no inverse.
     """
     rows, status = np.zeros(maps.shape), np.empty(len(maps), np.int8)
     _invert(kernel_input(maps), rows, status)
@@ -139,10 +147,11 @@ def obb_bounds(
 
 @inlined
 def _rough_crossing(level, at, size, slope, slope_error):
-    """Return bounds (below, above) of the exact t at which a ray crosses w . p + w3 = level.
+    """Return bounds (below, above) of the exact t at which a ray crosses the plane of a level.
 
-    `at` is w . o + w3, and `size` the sum of its absolute terms. `slope` is w . d, more than twice
-    its error, which is at most `slope_error`.
+    The plane is w . p + w3 = level. For the ray (o, d), `at` is w . o + w3, and `size` the sum of
+    its absolute terms. `slope` is w . d, off by at most `slope_error`; the caller has checked that
+    it is more than twice this error.
     """
     # With N and D the height and slope in plain float64 and E, F their error bounds, N/D is wrong
     # by at most (E + |N/D| F) / (|D| - F) and its own rounding, where |D| - F is above |D| / 2.
@@ -154,9 +163,10 @@ def _rough_crossing(level, at, size, slope, slope_error):
 
 @inlined
 def _rough_slab(o, d, w, lower, upper):
-    """Return (sign of the slope, near, far) of a ray in a slab lower <= w . p + w3 <= upper.
+    """Return (sign of the slope, near, far) of a ray in the slab between two planes.
 
-    `near` and `far` are bounds (below, above) of the exact t at which it enters and leaves.
+    `near` and `far` are pairs (below, above) around the exact t at which the ray enters and leaves
+    the slab lower <= (w0, w1, w2) . p + w3 <= upper, for a row w of the inverse.
     """
     slope = w[0] * d[0] + w[1] * d[1] + w[2] * d[2]
     slope_error = SUM_ERROR * floats.dot_size(w, d) + FLOOR

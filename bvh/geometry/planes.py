@@ -43,7 +43,10 @@ def hardware_quotient(n, d):
 
 @inlined
 def double_quotient(n, n_size, d, d_size, k):
-    """Return (decided, n / d * 2**k), 0 if not decided, of arguments of `floats.round_quotient`."""
+    """Return (decided, n / d * 2**k) of double-doubles: correctly rounded if decided, else 0.
+
+    `n_size` and `d_size` are the sums of the absolute terms of n and d (`floats.round_quotient`).
+    """
     # Nothing is decided where the quotient or the result could under- or overflow: below 2**-900
     # the last bits of the division itself would be lost.
     decided, q = floats.round_quotient(n, n_size, d, d_size)
@@ -74,7 +77,10 @@ def slope_sign(w, d):
 
 @kernel
 def _add_height(total, factor, o, w, b, x, y):
-    """Add factor * (b - w3 - w . o) * x * y to an exact sum, for factor +1.0 or -1.0."""
+    """Add factor * (b - w3 - w . o) * x * y to an exact sum, for factor +1.0 or -1.0.
+
+    In parentheses is the height of the plane (w, b) over the origin o; w . o is without w3.
+    """
     add_product(total, factor, b, x, y, 1.0)
     add_product(total, -factor, w[3], x, y, 1.0)
     for i in range(3):
@@ -135,7 +141,8 @@ def plane_crossing(o, d, w, b):
 def crossed_later(o, d, w, b, v, c):
     """Return whether a ray (o, d) crosses a plane (w, b) strictly later than (v, c), exactly.
 
-    Both levels b and c are finite, and neither slope, w . d or v . d, is zero.
+    The planes are w . p + w3 = b and v . p + v3 = c. Both levels b and c are finite, and neither
+    slope, w . d or v . d, is zero.
     """
     # Multiplied by both slopes, the difference of the two crossings is a sum of products of four
     # doubles.

@@ -51,9 +51,9 @@ along = inlined(lambda num, den: min(max(num / den, 0.0), 1.0) if den > 0.0 else
 def nearest_weights(a, b, c):
     """Return (s, t, inside): weights of v1 and v2 in the nearest point of a triangle, rounded.
 
-    `a`, `b` and `c` lead from the corners to the given point, or all three the other way. However
-    inaccurate, weights are not negative and add up to at most 1, up to a rounding. `inside` tells
-    whether the nearest point is in the face, by the same rounded numbers.
+    `a`, `b` and `c` lead from the corners v0, v1 and v2 to the point, or all three the other way.
+    However inaccurate, weights are not negative and add up to at most 1, up to a rounding. `inside`
+    tells whether the nearest point is in the face, not on an edge, by the same rounded numbers.
     """
     # The regions, in order: corners v0, v1, v2; edges v0 v1, v0 v2, v1 v2; the face (`inside`). The
     # names d1 to d6, va, vb and vc are Ericson's.
@@ -84,9 +84,10 @@ def nearest_weights(a, b, c):
 
 @inlined
 def distance_bounds(p, v0, v1, v2):
-    """Return bounds (low, high) of the distance, exact and rounded, of a point from a triangle.
+    """Return bounds (low, high) of the distance from a point p to a triangle.
 
-    They are (0, inf) where coordinates are too large or small for this estimate.
+    They hold for the exact distance and for the rounded one of `nearest_on_triangle`. They are
+    (0, inf) where coordinates are too large or small for this estimate.
     """
     # Any point of the triangle bounds the distance from above, and any direction g from below: a
     # triangle is the hull of its corners, so the distance is at least the least g . (p - v) / |g|.
@@ -137,7 +138,10 @@ def _sure_side(n, sizes, e, a):
 
 @inlined
 def _sure_corner(off, e, f):
-    """Return whether a corner with the edges e and f is surely nearest to a point `off` from it."""
+    """Return whether a corner of a triangle is surely its nearest point to a given point.
+
+    `off` leads from the corner to the given point, e and f from the corner to both others.
+    """
     # It is if the point is surely behind the corner along both edges. A dot product, of three terms
     # with five roundings each, is off by less than the margin, 32 * 2**-53 of the largest factors.
     margin = SIDE_ERROR * floats.largest(off)
@@ -146,9 +150,11 @@ def _sure_corner(off, e, f):
 
 @kernel
 def nearest_on_triangle(p, v0, v1, v2):
-    """Return (distance, u, v) of the point (1-u-v) v0 + u v1 + v v2 that is nearest to a finite p.
+    """Return (distance, u, v) of the point (1-u-v) v0 + u v1 + v v2 that is nearest to p.
 
-    The distance is within 4 units in the last place, 0 only for points of the triangle, and finite.
+    All arguments are finite. The distance is within 4 units in the last place of the exact one, and
+    the same double for the same point and corners in every traversal. It is 0 only for points of
+    the triangle, else between the smallest and the largest double.
     """
     stay_outlined()
     a, b, c = minus(p, v0), minus(p, v1), minus(p, v2)
@@ -189,7 +195,7 @@ def _has_below(v, least):
 def is_unlike(some, others, size):
     """Return whether a component of six vectors, three and three, is below UNLIKE * size but not 0.
 
-    `size` is the largest of all.
+    `size` is the largest absolute component of all. Products of such small ones may underflow.
     """
     least = size * UNLIKE
     # Most often no component is below, not even a zero.
@@ -243,7 +249,10 @@ def _nearest(p, v0, v1, v2, k, off, edges):
 
 @kernel
 def _exact_side(a, b, c, p, scale):
-    """Return (sign, value / 2**scale) of ((b - a) x (c - a)) . ((b - a) x (p - a)), exactly."""
+    """Return (sign, value / 2**scale) of ((b - a) x (c - a)) . ((b - a) x (p - a)).
+
+    The exact sign is 1 if p is on the inner side of the edge a, b of the triangle a, b, c.
+    """
     stay_outlined()
     total = new_sum()
     # With (b - a) x (c - a) = a x b + b x c + c x a, it is a sum of products of cross products:

@@ -68,7 +68,10 @@ def box_and_sphere(low, high, center, radius):
 
 @inlined
 def plane_height(planes, i, p):
-    """Return (height, error): n . p + offset of plane i, at least 0 inside; and its error bound."""
+    """Return (height, error): n . p + offset of plane i, row (n, offset), and a bound of its error.
+
+    The height is at least 0 inside the polytope, and multiplied by the length of n.
+    """
     n0, n1, n2, w = row_of(planes, 4 * i)
     x, y, z = n0 * p[0], n1 * p[1], n2 * p[2]
     return (x + y + z) + w, ERROR * (abs(x) + abs(y) + abs(z) + abs(w)) + TINY
@@ -86,7 +89,8 @@ def _heights(planes, i, v0, v1, v2):
 def triangle_and_planes(v0, v1, v2, planes, first, last, scratch):
     """Return APART, MEET or UNSURE for a triangle and the polytope of planes first..last-1.
 
-    `scratch` is memory for 2 * polygon_capacity(last - first) numbers.
+    `planes` has rows (n, offset) with n . p + offset >= 0 inside. `scratch` is memory for
+    2 * polygon_capacity(last - first) numbers.
     """
     # Decided at once if all corners are on the outer side of a plane, or one is inside of all.
     inside0, inside1, inside2 = True, True, True

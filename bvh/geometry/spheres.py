@@ -119,8 +119,8 @@ def exact_surface(o, center, radius):
 def tested_quotient(n, d, k, sure):
     """Return (sure, t): t is n / d * 2**k of double-doubles, surely the nearest double if `sure`.
 
-    It can be sure only if n and d are, accurate to 2**-75 of themselves. A t that is not zero never
-    becomes zero or infinite.
+    The argument `sure` tells whether n and d are accurate to 2**-75 of themselves; if not, the
+    result is not sure. A t that is not zero never becomes zero or infinite.
     """
     if n[0] == 0.0:
         return sure, 0.0
@@ -197,7 +197,7 @@ def sphere_interval(o, d, center, radius):
     """Return (hit, near, far) of the line of a finite ray in a closed ball, for t of any sign.
 
     A hit is decided exactly; a miss is (False, inf, -inf). Both ends are rounded correctly where
-    they are normal doubles.
+    they are in the range of normal doubles.
     """
     stay_outlined()
     if _surely_missed(o, d, center, radius):

@@ -49,9 +49,9 @@ EXPECTED = {
 def _parts_of_dot(m, v):
     """Return (s, rest, sizes, lost) of m . (v, 1), for numbers or SIMD lanes.
 
-    `sizes` are the absolute values of the four terms, `lost` the rounding errors of the three
-    products and three sums behind s. `rest` is their sum, in five rounded steps whose results are
-    below 2**-51 times the sum of the sizes.
+    s + rest is close to the value. `sizes` are the absolute values of its four terms. `lost` are
+    the rounding errors of the three products and three sums behind s. `rest` is their sum, in
+    five rounded steps whose results are below 2**-51 times the sum of the sizes.
     """
     a, e = floats.two_product(m[0], v[0])
     b, f = floats.two_product(m[1], v[1])
@@ -65,7 +65,11 @@ def _parts_of_dot(m, v):
 
 @inlined
 def _nearest(s, rest, sizes):
-    """Return (decided, x) by results of `_parts_of_dot`: x is the nearest double if decided."""
+    """Return (decided, x): if decided, x is the double nearest to m . (v, 1).
+
+    The arguments are what `_parts_of_dot` returns: the value is about s + rest, a sum of terms of
+    the four `sizes`.
+    """
     # The sum s + rest is off by less than 2**-100 of the sizes; products may lose 2**-1074 each to
     # underflow. If the nearest double is the same at both ends of that interval, it is the nearest
     # (Ziv's test).
@@ -75,7 +79,10 @@ def _nearest(s, rest, sizes):
 
 @inlined
 def rounded_quickly(m, v):
-    """Return (decided, x) as `rounded_dot`, a third faster, but with more points undecided."""
+    """Return (decided, x): if decided, x is the double nearest to m . (v, 1).
+
+    It is faster than `rounded_dot` by a third, but leaves more points undecided.
+    """
     s, rest, sizes, _ = _parts_of_dot(m, v)
     sure, x = _nearest(s, rest, sizes)
     return sure & (abs(x) <= LARGEST), x
@@ -107,7 +114,10 @@ def rounded_dot(m, v):
 
 @kernel
 def exact_dot(m, v):
-    """Return the double nearest to m . (v, 1), for finite numbers; never infinite."""
+    """Return the double nearest to m . (v, 1), for finite numbers, by exact sums.
+
+    Values that overflow are rounded to the largest double.
+    """
     stay_outlined()
     total = exact_sums.new_sum()
     exact_sums.add_dot(total, 1.0, m, v)
@@ -162,7 +172,10 @@ def _move(maps, points, out):
 
 
 def moved(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return points (n, 3) moved by a map (3, 4), as `exact_dot`; NaN for those not finite."""
+    """Return points (n, 3) moved by a map (3, 4), correctly rounded; NaN for those not finite.
+
+    Values that overflow become the largest double.
+    """
     out = np.empty(points.shape)
     _move(kernel_input(matrix.reshape(12)), kernel_input(points), out)
     return out
@@ -209,7 +222,10 @@ def mirrored(maps: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 @kernel
 def _even_scale(a, b, c):
-    """Return the factor by which a map of columns a, b, c scales lengths, to UNEVEN; else NaN."""
+    """Return the factor by which a map of columns a, b, c scales lengths; NaN if directions differ.
+
+    Differences up to UNEVEN are ignored, such as those of a rotation rounded to float32.
+    """
     # The root of a third of the sum of squares, in double-doubles: the exact scale where the
     # columns have exactly that length. They are scaled by 2**-k to about one.
     k = min(max(floats.exponent(floats.reach_of(a, b, c)), -1022), 1022)
@@ -238,7 +254,10 @@ def _find_scales(maps, found):
 
 
 def even_scales(maps: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the factors by which finite, invertible maps (n, 3, 4) scale lengths, or NaN."""
+    """Return the factors by which finite, invertible maps (n, 3, 4) scale lengths.
+
+    A factor is NaN for a map that scales some directions more than others (beyond UNEVEN).
+    """
     out = np.empty(len(maps))
     _find_scales(kernel_input(maps), out)
     return out
@@ -246,7 +265,10 @@ def even_scales(maps: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @entry
 def _judge(maps, status):
-    """Write the status of each matrix (n, 4, 4) to `status` (n,); return SOUND if all are sound."""
+    """Write the status of each matrix (n, 4, 4) to `status` (n,); return SOUND if all are sound.
+
+    A status is SOUND, INFINITE, NOT_AFFINE, SINGULAR or EXTREME.
+    """
     worst = SOUND
     for i in range(len(maps)):
         # 0 times NaN or an infinity is NaN.
@@ -322,7 +344,8 @@ def square_matrices(name: str, value: ArrayLike) -> NDArray[np.float64]:
 def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """Return the first three rows of affine matrices (..., 4, 4), shape (..., 3, 4), as a copy.
 
-    Raises a ValueError, with the argument's `name` and the first bad index, for one in EXPECTED.
+    Raises a ValueError, with the argument's `name` and the first bad index, if a matrix is not
+    finite, not affine, singular, or so close to singular that its inverse is not finite.
     """
     matrices = square_matrices(name, value)
     shape = matrices.shape[:-2]
@@ -337,8 +360,8 @@ def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
 def refuse(name: str, shape: tuple[int, ...], bad: Any, expected: str) -> None:
     """Raise a ValueError that names the first bad matrix of an argument, if there is one.
 
-    `bad` is flat, and True for each bad matrix; `shape` is that of the argument without the
-    matrices' axes, and `expected` what a matrix must be.
+    `bad` is a flat array with True for each bad matrix, `shape` the shape of the argument without
+    the matrices' axes, and `expected` what the message says a matrix must be.
     """
     if bad.any():
         index = [int(k) for k in np.unravel_index(int(bad.argmax()), shape)]

@@ -64,7 +64,7 @@ def solve_plane(a, p, q, r):
     """Return (n.a, its size, n.r, its size), n = p x q, in double-doubles; t is n.a / n.r.
 
     a = v0 - o, p = v1 - v0, q = v2 - v0 and the direction r are vectors of double-doubles, of
-    numbers or SIMD lanes.
+    numbers or SIMD lanes. A size is the sum of absolute terms.
     """
     n, sizes = floats.sized_cross(p, q)
     along, along_size = floats.sized_dot(n, sizes, a)
@@ -74,9 +74,10 @@ def solve_plane(a, p, q, r):
 
 @inlined
 def solve_volumes(a, p, q, r):
-    """Return ((u n.r, its size), (v n.r, its size)) of the arguments of `solve_plane`.
+    """Return ((u n.r, its size), (v n.r, its size)), n = p x q: two double-doubles and their sizes.
 
-    u and v are the weights of v1 and v2 in the hit.
+    u and v are the weights of v1 and v2 in the hit; the arguments are those of `solve_plane`. A
+    size is the sum of absolute terms.
     """
     m, sizes = floats.sized_cross(r, a)
     (high, low), size = floats.sized_dot(m, sizes, q)
@@ -87,7 +88,8 @@ def solve_volumes(a, p, q, r):
 def solve_weights(of_u, of_v, den, den_size):
     """Return (decided, u, v): if decided, the weights to a few units in the last place.
 
-    `of_u` and `of_v` are those of `solve_volumes`, `den` is n.r of `solve_plane`.
+    `of_u` and `of_v`, the results of `solve_volumes`, are divided by `den`, n.r of `solve_plane`,
+    of size `den_size`.
     """
     # The relative errors of all three numbers are below 2**-54, less than a rounding of quotients.
     (u, u_size), (v, v_size) = of_u, of_v
@@ -135,7 +137,8 @@ def _solve(o, d, e, k, corners):
 def distance(o, d, e, k, corners, vertex):
     """Return t at which a ray (o, d) hits a triangle, rounded to the nearest double.
 
-    e and k are those of `scaled_ray`, and `vertex` is that of `sides`.
+    2**e is about the largest coordinate, and 2**k the largest component of d (by `scaled_ray`);
+    `vertex`, from `sides`, is the index of a corner on the ray, or NO_VERTEX.
     """
     stay_outlined()
     if vertex != NO_VERTEX:
@@ -153,10 +156,11 @@ def distance(o, d, e, k, corners, vertex):
 
 @kernel
 def _exact_quotient(volume, d, corners, den, den_size, e):
-    """Return r . (p x q) / n.d, correctly rounded, by exact arithmetic, as `exact_sums.divide`.
+    """Return r . (p x q) / n.d, correctly rounded, by exact arithmetic.
 
     `volume` has the vectors p, q and r, each as a pair of points (end, start). n is the normal of
-    the triangle; the double-double `den`, of size `den_size`, times 2**e is about n.d.
+    the triangle; the double-double `den`, of size `den_size`, times 2**e is about n.d. A quotient
+    that is not zero never becomes zero, and never infinite.
     """
     stay_outlined()
     (v0, v1, v2), (p, q, r) = corners, volume
@@ -195,8 +199,9 @@ def _exact_quotient(volume, d, corners, den, den_size, e):
 def details_at_edge(o, d, corners, volumes, den, den_size, e, timed, t):
     """Return (timed, t, u, v) of a hit whose weights `solve_weights` does not decide.
 
-    u and v are rounded correctly. The numbers of `volumes`, by `solve_volumes`, and `den`, n.d, are
-    to be multiplied by 2**e. `timed` tells whether t is known; at a vertex it may become known.
+    u and v are rounded correctly. `volumes` is the result of `solve_volumes`; its numbers and
+    `den`, n.d, of size `den_size`, are to be multiplied by 2**e. `timed` tells whether t is known.
+    If it is not, but the hit is a vertex, it may become known here.
     """
     stay_outlined()
     v0, v1, v2 = corners
@@ -223,10 +228,11 @@ def details_at_edge(o, d, corners, volumes, den, den_size, e, timed, t):
 
 @kernel
 def exact_details(o, d, v0, v1, v2):
-    """Return (t, u, v, front) of a ray that hits the triangle, `front` if from the normal's side.
+    """Return (t, u, v, front) of a ray that hits the triangle.
 
     t is correctly rounded. The weights u of v1 and v of v2 are good to a few units in the last
-    place, and exactly 0.0 where the ray meets the edge opposite to v1 or v2.
+    place, and exactly 0.0 where the ray meets the edge opposite to v1 or v2. `front` tells whether
+    the ray meets the front, which the normal (v1-v0) x (v2-v0) points out of.
     """
     # The scale depends on the ray and the triangle alone, so the weights are the same in any tree.
     stay_outlined()

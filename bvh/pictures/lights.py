@@ -71,8 +71,8 @@ class Lights:
     def of_sky(self, occluders: Occluders, spots: Spots, cells: Ints) -> tuple[Floats, Floats]:
         """Return for each of n spots the visible share of the sky, (n,), and its light, (n,).
 
-        Both are weighted by the cosine of the angle to the normal. `cells`, (n,), by `cells_of`,
-        choose a row of `sphere`, directions of rays, for each spot.
+        Both are weighted by the cosine of the angle to the normal. `occluders` hide the sky.
+        `cells`, (n,), by `cells_of`, choose a row of `sphere`, directions of rays, for each spot.
         """
         rays, lengths, t_max = self.towards_sky(spots.smooth, spots.flat, cells)
         hidden = np.asarray(occluders.any_hit(spots.starts[:, None], rays, t_max=t_max, threads=1))
@@ -89,7 +89,8 @@ class Lights:
     ) -> tuple[Floats, Floats, Floats]:
         """Return rays to the sky, (n, rays, 3), their lengths, (n, rays), and t_max, (n, rays).
 
-        `smooth` and `flat` are the normals of n spots; rays are on the side of the flat one.
+        `smooth` and `flat` are the normals of n spots, (n, 3), and `cells`, (n,), choose a row of
+        `sphere` for each. Rays are on the side of the flat normal.
         """
         # The sum of the normal and a point of the unit sphere is distributed like the cosine.
         rays = self.sphere[cells]
@@ -106,7 +107,10 @@ class Lights:
             return rays, lengths, self.reach / lengths
 
     def of_lamp(self, occluders: Occluders, spots: Spots, cells: Ints) -> Floats:
-        """Return for each of n spots the visible share of the lamp, (n,); 0 if it faces away."""
+        """Return for each of n spots the visible share of the lamp, (n,); 0 if a spot faces away.
+
+        `cells`, (n,), by `cells_of`, choose a row of `disk`, directions of rays, for each spot.
+        """
         share = np.zeros(len(spots.points))
         facing = np.flatnonzero(spots.smooth @ self.lamp > 0.0)
         starts = spots.starts[facing]
@@ -120,7 +124,10 @@ class Lights:
 
 
 def cells_of(rows: Ints, columns: Ints) -> Ints:
-    """Return the cell of each sample of a picture, (rows, columns), in a tile that repeats."""
+    """Return the cell of each sample of a picture, (rows, columns), in a tile that repeats.
+
+    The tile has TILE x TILE samples. Cells are numbered row by row.
+    """
     return np.asarray((rows % TILE)[:, None] * TILE + (columns % TILE)[None, :])
 
 
@@ -214,6 +221,7 @@ class Ground:
 
         The light is a factor for the colour of the background: less than 1 in shadow, 1 elsewhere
         and for rays that miss the ground. The number counts rays that were cast to the lights.
+        `occluders` throw the shadows; `cells`, (n,), by `cells_of`, choose directions to lights.
         """
         light = np.ones(len(origins))
         slope, height = _along(directions, self.up), _along(origins, self.up) - self.level
@@ -256,9 +264,10 @@ def is_inside(source: Pictured, camera: Camera) -> bool:
 def ground_up(source: Pictured, camera: Camera, up: bool | str | ArrayLike | None) -> Floats | None:
     """Return the up direction of the ground in a picture, or None for no ground.
 
-    `up` is the argument `ground` of `render`. True and None stand for `Scene.up`, or z for a tree,
-    or else for the coordinate axis that is upright in the picture. If none is, the picture is
-    rolled: then True gives `Scene.up` or z, and None no ground, as for a camera inside the bounds.
+    `up` is the argument `ground` of `render`: a direction; False for no ground; True or None for
+    `Scene.up`, or z for a tree. If that direction is not upright in the picture, True and None
+    stand for the coordinate axis that is. If no axis is upright, the picture is rolled: then True
+    gives `Scene.up` or z, and None no ground, as it does for a camera inside the bounds.
     """
     if isinstance(up, bool | np.bool_):
         if not up:

@@ -134,7 +134,10 @@ class Picture:
 
 
 def with_legend(picture: Picture) -> Picture:
-    """Return a picture of costs, if large enough, with a legend in its lower left corner."""
+    """Return a picture of costs with a legend in its lower left corner.
+
+    Pictures of anything else, and those too small for a legend, are returned unchanged.
+    """
     height, width = picture.pixels.shape[:2]
     if picture.hottest is None or width < MIN_WIDTH or height < MIN_HEIGHT:
         return picture
@@ -169,7 +172,10 @@ def check_picture_path(path: str | os.PathLike[str]) -> None:
 
 
 def check_path(file: Path, kind: str, is_supported: bool) -> None:
-    """Raise unless a new file's format `is_supported`, its folder exists, and it is no folder."""
+    """Raise unless a new file's format `is_supported`, its folder exists, and it is no folder.
+
+    `kind` is its noun in messages, such as "picture".
+    """
     if not is_supported:
         raise ValueError(f"cannot write {file}: unknown {kind} format {file.suffix!r}")
     if not file.parent.is_dir():

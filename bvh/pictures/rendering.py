@@ -152,7 +152,11 @@ class _Drawing:
         data: str | Iterable[str], light: Light, hottest: float | None,
         ground: bool | str | ArrayLike | None, *, threads: int, progress: ProgressLike,
     ) -> None:  # fmt: skip
-        """Check the arguments of `render`, and prepare the surface, the lights and the ground."""
+        """Check the arguments of `render`, and prepare the surface, the lights and the ground.
+
+        `light` is (lamp, softness, light_rays, reach). `progress` is called with rays that search
+        for the visible parts of a mesh in parts.
+        """
         check_option("shade", shade, SHADES)
         if not isinstance(source, Pictured):
             raise TypeError(f"source must be a BVH, a Scene or Parts, got {type(source).__name__}")
@@ -197,17 +201,18 @@ class _Drawing:
         sample_rays = 1 + max(light_rays.get(name, 0) for name in (shade, *self._names))
         if plane is not None:
             sample_rays = max(sample_rays, 1 + 2 * plane.lights.rays)
-        # Camera rays in a row of pixels, and rows of a band that needs little memory.
         self.row_rays = self._camera.width * self._samples**2
+        # Rows of a band that needs little memory.
         rows = min(BAND_RAYS // self.row_rays, LIGHT_RAYS // (self.row_rays * sample_rays))
         self._band_rows = max(1, rows)
 
     def _render_source(
         self, source: Pictured, threads: int, progress: ProgressLike
     ) -> RenderSource:
-        """Return the surface and the occluders of a source; of parts, a tree of what is seen.
+        """Return the surface and the occluders of a source.
 
-        Raise a ValueError for shades and data that parts do not have.
+        The surface of a mesh in parts is a tree of what the camera sees; `progress` is called while
+        it is searched for. Raise a ValueError for shades and data that parts do not have.
         """
         if isinstance(source, BVH | Scene):
             return RenderSource(source, source)
@@ -224,7 +229,11 @@ class _Drawing:
         )  # fmt: skip
 
     def picture(self, threads: int, progress: Progress | None, began: float) -> Picture:
-        """Render all bands on threads; return the picture, with the seconds since `began`."""
+        """Render all bands on threads; return the picture.
+
+        `progress` is called as progress(rows done, rows in all). `began` is the time of
+        `notice.clock` at the start, for `Picture.seconds`.
+        """
         bands: dict[int, Band] = {}  # by their first rows
 
         def work(top: int, bottom: int) -> None:
@@ -242,7 +251,10 @@ class _Drawing:
         return Picture(pixels, sum(rays), seconds, self._shade, data, hottest)
 
     def _band(self, top: int, bottom: int) -> Band:
-        """Return (pixels, or costs not yet coloured; data by name; rays cast) of some rows."""
+        """Render the rows top..bottom - 1 of pixels.
+
+        Return (pixels, or costs not yet coloured; requested data by name; number of rays cast).
+        """
         stage, samples = self._stage, self._samples
         sight, y = self._cast(top, bottom, samples)
         costs = self._shade == "cost"
@@ -260,7 +272,7 @@ class _Drawing:
         return (mean[..., 0] if costs else in_bytes(mean)), values, count
 
     def _cast(self, top: int, bottom: int, samples: int) -> tuple[Sight, NDArray[np.float64]]:
-        """Cast the rays of some rows, with `samples` along each side of a pixel.
+        """Cast the rays of the rows top..bottom - 1, with `samples` along each side of a pixel.
 
         Return their hits, and the y of each row of rays, in pixels from the top of the picture.
         """

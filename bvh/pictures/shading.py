@@ -44,7 +44,10 @@ class Sight:
     def __init__(
         self, stage: Stage, hits: Hits, origins: Floats, directions: Floats, cells: Ints
     ) -> None:
-        """Take all rays of a band, with `hits` and `cells_of`, (height, width), misses included."""
+        """Take all rays of a band, and their `hits`, (height, width), misses included.
+
+        `cells`, (height, width), by `cells_of`, choose the directions to lights from each hit.
+        """
         self.stage, self.hits, self.mask = stage, hits, hits.mask
         # `hits`, `mask` and the attributes named `_all...` are of all rays of the band; `seen`,
         # `_origins`, `directions` and `_cells` have a row for each ray that hits.
@@ -143,9 +146,10 @@ class Stage:
         return filled
 
     def colours(self, shade: str, sight: Sight, y: Floats) -> Floats:
-        """Return the colours of hits and background, (height, width, 3), in a shade but "cost".
+        """Return the colours of hits and background, shape (height, width, 3).
 
-        `y`, (height,), has the distance of each row of rays from the top of the picture, in pixels.
+        `shade` is one of `SHADES` but "cost". `y`, (height,), has the distance of each row of rays
+        from the top of the picture, in pixels.
         """
         sky = colours.sky(y / self.camera.height)
         painted = np.repeat(sky[:, None], sight.mask.shape[1], axis=1)
@@ -179,7 +183,10 @@ class Stage:
         return np.asarray(np.abs((sight.flat.flat * sight.directions).sum(axis=1)) / lengths)
 
     def _uv_colours(self, sight: Sight) -> Floats:
-        """Return the colours (n, 3) of hits by texture coordinates; grey for meshes without any."""
+        """Return the colours (n, 3) of hits by texture coordinates; grey for meshes without any.
+
+        They are darker where the surface is at a slant to the ray.
+        """
         uv = self.surfaces.uv(sight.seen)
         painted = np.full((len(uv), 3), 0.5)
         textured = self.surfaces.with_uv[self.surfaces.tree_of[leaf_of(sight.seen)]]
@@ -187,8 +194,10 @@ class Stage:
         return np.asarray(painted * (0.55 + 0.45 * self._cosines(sight))[:, None])
 
     def _lit(self, shade: str, sight: Sight) -> Floats:
-        """Return the colours (n, 3) of hits in the shades "ao", "shadow", "clay" and "material"."""
-        # The weights of lamp and sky are chosen by eye.
+        """Return the colours (n, 3) of hits in the shades "ao", "shadow", "clay" and "material".
+
+        The weights of lamp and sky are chosen by eye.
+        """
         smooth, lights = sight.spots.smooth, self.lights
         # Light of the sky if nothing hid it, as in `Lights.of_sky`: hidden places get some of it.
         open_sky = 0.5 + smooth @ lights.zenith / 3.0

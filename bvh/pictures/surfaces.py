@@ -94,7 +94,10 @@ class Surfaces:
         return coordinates
 
     def base_colours(self, hits: Hits, plain: Floats) -> Floats:
-        """Return the linear base colours of n hits, (n, 3); `plain` where there is no material."""
+        """Return the linear base colours of n hits, (n, 3).
+
+        `plain`, (3,), is the colour of meshes without a material.
+        """
         leaf, colours = leaf_of(hits), np.tile(plain, (len(hits), 1))
         for tree, rows in self._by_tree(leaf):
             (_, uv, material), prim = self._attributes[tree], hits.prim_id[rows]
@@ -110,7 +113,8 @@ class Surfaces:
         """Return smooth normals (n, 3), and points (n, 3) lifted from faces to a curved surface.
 
         Without lifting, flat faces of a round surface shadow each other at grazing light (Hanika
-        2021, "Hacking the shadow terminator").
+        2021, "Hacking the shadow terminator"). The arguments are the fields of n hits, and `flat`,
+        the unit normals of the faces on the side that was hit.
         """
         smooth, raised = flat.copy(), points.copy()
         for tree, rows in self._by_tree(leaf):
@@ -140,7 +144,10 @@ class Surfaces:
         return self.matrices if len(self.matrices) == 1 else self.matrices[leaf]
 
     def _by_tree(self, leaf: Ints) -> list[tuple[int, slice | Ints]]:
-        """Return (index of the tree, rows of its hits) for each tree that was hit in a `leaf`."""
+        """Return (index of the tree, rows of its hits) for each tree that was hit.
+
+        `leaf` has the leaf of each hit.
+        """
         if len(leaf) == 0:
             return []
         if len(self.trees) == 1:
@@ -151,9 +158,10 @@ class Surfaces:
         return list(zip(numbers.tolist(), np.split(order, first[1:]), strict=True))
 
     def _normals_of(self, tree: int) -> tuple[Floats, Ints] | None:
-        """Return normals (k, 3), and the index of each corner's: a mesh's own or `corner_normals`.
+        """Return (normals, (k, 3); for each corner of a face the index of its normal, (m, 3)).
 
-        None for trees that are not over triangles.
+        `tree` is an index of `trees`. The normals are the mesh's own, or else from the function
+        `corner_normals`. None for trees that are not over triangles.
         """
         with self._lock:
             if tree not in self._corner_normals:
@@ -234,8 +242,9 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
 def _sums_around(owners: Ints, normals: Floats, weighted: Floats) -> Floats:
     """Return for each of n corners the sum of `weighted` over the corners without a crease to it.
 
-    Those are at its vertex, one of `owners`, in faces at an angle of at most CREASE to its face. At
-    vertices of over MAX_FACES faces, the sum is the corner's row.
+    Those are at its vertex, in faces at an angle of at most CREASE to its face. `owners`, (n,), has
+    the vertex of each corner, `normals`, (n, 3), the unit normals of faces, and `weighted` these
+    times the angles of corners. At vertices of over MAX_FACES faces, the sum is the corner's row.
     """
     order = np.argsort(owners, kind="stable")
     (x, y, z), weighted = np.ascontiguousarray(normals[order].T), weighted[order]
@@ -257,7 +266,10 @@ def _sums_around(owners: Ints, normals: Floats, weighted: Floats) -> Floats:
 
 
 def _normals_and_angles(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, Floats]:
-    """Return the unit normals of faces, (m, 3), zero without area, and their angles, (m, 3)."""
+    """Return the unit normals of faces, (m, 3), and the angles at their corners, (m, 3).
+
+    The normal of a face without area is zero. Angles are in radians.
+    """
     with np.errstate(all="ignore"):
         corners = points[faces]
         edges = unit(np.nan_to_num(np.roll(corners, -1, axis=1) - corners))

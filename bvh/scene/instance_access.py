@@ -199,8 +199,9 @@ class InstanceAccess(SceneContent):
     def _must_suit(self, name: str, number: int, maps: Any, children: Any = None) -> None:
         """Raise a ValueError if a child is over spheres or capsules, which a map would distort.
 
-        `number` is the index of the child, and `maps` (n, 3, 4) are its maps; with `children` (n,),
-        maps[i] is a map of children[i], and only those of `number` are checked.
+        Spheres and capsules need one scale for all axes. `number` is the index of the child in the
+        table, and `maps` (n, 3, 4) are its maps. With `children` (n,), indices, maps[i] is a map of
+        children[i], and only those of `number` are checked. Errors call the maps `name`.
         """
         child, unchecked = self._instances.children[number], self._instances.unchecked
         if number not in unchecked:
@@ -270,8 +271,10 @@ class InstanceAccess(SceneContent):
         self._instances.rename(number, label("name", name))
 
     def __copy__(self) -> Self:
-        """Return a copy that shares the trees and has copies of nested scenes."""
-        # Other threads may change the scene meanwhile: its tables are locked, and not compacted.
+        """Return a copy that shares the trees and has copies of nested scenes.
+
+        Other threads may change the scene meanwhile: its tables are locked, and not compacted.
+        """
         copies: dict[int, Self] = {}
         with table_guard.lock:
             for part in nested_scenes(self, compact=False):
@@ -286,7 +289,7 @@ class InstanceAccess(SceneContent):
     def revision(self) -> tuple[int, ...]:
         """Versions of all nested scenes and, last, of the scene itself: they differ after changes.
 
-        Refits of trees do not count. Other threads may change the scene meanwhile.
+        Refits of trees do not count as changes. Other threads may change the scene meanwhile.
         """
         with table_guard.lock:
             parts = nested_scenes(self, compact=False)

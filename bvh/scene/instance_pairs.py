@@ -51,7 +51,11 @@ def search_of_scene(
     """Return the region search of a scene; `select`, if given, returns the overlaps to keep."""
 
     def corners(code: int) -> Any:
-        """Return the corners of a triangle in the world, or the `axis_of` a sphere or capsule."""
+        """Return the corners of a triangle in world coordinates, lists (3, 3).
+
+        For a sphere or capsule, return both ends of its axis, and a list of its radius. `code` is
+        the leaf times 2**32, plus the id of the primitive in the leaf's tree.
+        """
         leaf, prim = code >> CODE_BITS, code & PRIM_MASK
         primitives = view.trees[view.tree_of[leaf]].primitives
         if isinstance(primitives, HOLLOW):
@@ -89,7 +93,10 @@ def side_of(content: SceneView | TreeBase) -> Side:
 
 
 def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
-    """Return boxes (n, 6) around the images of `boxes`, and their rounded vertices, under a map."""
+    """Return boxes (n, 6) around the images of `boxes`, (n, 6), under an affine matrix.
+
+    They are a little larger, for the rounding of moved vertices and of this computation.
+    """
     linear, shift, size = matrix[:3, :3], matrix[:3, 3], np.abs(matrix[:3, :3])
     with np.errstate(all="ignore"):
         low, high = boxes[:, :3], boxes[:, 3:]
@@ -155,7 +162,8 @@ class PairJob(NamedTuple):
 def motions_of(first: Side, second: Side, matrix: Reals | None = None) -> Rows:
     """Return the addresses of the maps and inverses of `first`, the maps of `second`, and `matrix`.
 
-    The matrix, (4, 4), moves all leaves of `second`. The caller must keep these arrays alive.
+    The matrix, (4, 4), moves all leaves of `second`; None: they stay. The caller must keep these
+    arrays alive.
     """
     return addresses(first.maps, first.inverses, second.maps, matrix)
 
@@ -169,7 +177,8 @@ def find_leaf_pairs(
 
     `transform`, (4, 4) or None, moves `content`, a scene or a tree. If `itself`, `content` is
     `view`: each pair counts once, and faces that only share vertices or an edge do not count.
-    Otherwise ``select(leaves of view, leaves of content)``, if given, flags the pairs to search.
+    Otherwise ``select(leaves of view, leaves of content)``, if given, returns (n,) flags: which of
+    n pairs of leaves are searched.
     """
     first = side_of(view)
     second = first if content is view else side_of(content)
@@ -223,10 +232,10 @@ def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
     """Return the t tasks of a search: (pair of leaves (t,), pair of subtrees (t, ENTRY)).
 
     Pairs of leaves are indices of `job.rows`, ascending; pairs of subtrees are entries for the
-    stack of `pair_walk`.
+    stack of `pair_walk`. If there are few pairs of leaves, each is split into several tasks, so
+    that all threads have some.
     """
-    # Few pairs of leaves are split into several tasks each, so that all threads have some. Without
-    # a split, each task is a pair of leaves, and its entry of zeros the pair of both roots.
+    # Without a split, each task is a pair of leaves, and its entry of zeros the pair of both roots.
     count = len(job.rows)
     if count == 0 or count >= overlap_batches.TASKS * threads or threads == 1:
         return np.arange(count), np.zeros((count, ENTRY), np.int64)
@@ -238,7 +247,11 @@ def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
 def begin_searches(
     which: Rows, entries: Rows, begin: int, end: int, pair_search: meeting_pairs.PairSearch
 ) -> Iterator[int]:
-    """Yield each pair of leaves in tasks begin..end - 1; `pair_search` begins with its subtrees."""
+    """Yield the index of each pair of leaves in tasks begin..end - 1, with its search begun.
+
+    `which` and `entries` are the results of `tasks_of`. `pair_search` then begins with all pairs of
+    subtrees of these tasks that belong to the yielded pair of leaves.
+    """
     # The tasks of a pair of leaves are consecutive.
     begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
     for first, stop in itertools.pairwise([*begins.tolist(), end]):
@@ -247,7 +260,10 @@ def begin_searches(
 
 
 def pair_of(job: PairJob, k: int) -> overlap_batches.TreePair:
-    """Return pair `k` of leaves as kernels take it."""
+    """Return pair `k` of leaves as kernels take it.
+
+    Within one scene, kernels do not report faces that share no more than a corner or an edge.
+    """
     (first, second), leaf, leaf2 = trees_of(job, k), int(job.rows[k]), int(job.rows2[k])
     # Whether the leaves are of two meshes, are parts of one mesh, or are the same tree.
     shared = meeting_pairs.TWO_MESHES
@@ -264,8 +280,10 @@ def trees_of(job: PairJob, k: int) -> tuple[TreeArrays, TreeArrays]:
 
 
 def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
-    """Return all pairs of codes in `parts`, arrays (n, 2), as two sorted columns, each once."""
-    # A face may be in several nodes of a tree, so a search may find a pair more than once.
+    """Return all pairs of codes in `parts`, arrays (n, 2), as two sorted columns, each pair once.
+
+    A face may be in several nodes of a tree, so a search may find a pair more than once.
+    """
     rows = np.concatenate(parts) if parts else np.empty((0, 2), np.int64)
     first, second = rows[:, 0], rows[:, 1]
     order = np.lexsort((second, first))
@@ -276,7 +294,11 @@ def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
 
 
 def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
-    """Return the keys ``lower id << 32 | higher id`` of pairs of instances to ignore, ascending."""
+    """Return the keys ``lower id << 32 | higher id`` of pairs of instances to ignore, ascending.
+
+    `ignore` is the user's argument, None or pairs of ids or names, where a name stands for all
+    instances that have it. `table` has the instances of the scene.
+    """
     if ignore is None:
         return np.empty(0, np.int64)
     # An array without axes is an instance of Iterable, but cannot be iterated over.

@@ -101,8 +101,12 @@ class _LeafRows(NamedTuple):
 
 @entry
 def _compose_all(outer, linear, inner, out):
-    """Write the `products` of maps to `out`; `linear` is `outer` without shifts."""
-    # Map i of `outer` begins at its number 12 i. Only the last column of an inner map is shifted.
+    """Write to `out`, (k * m, 3, 4), each of k outer maps composed with each of m inner ones.
+
+    `outer` and `inner` are maps (k, 3, 4) and (m, 3, 4), and `linear` is `outer` without shifts,
+    which moves the first three columns of an inner map.
+    """
+    # Map i of `outer` begins at its number 12 i.
     for i in range(len(outer)):
         for j in range(len(inner)):
             for column in range(4):
@@ -134,7 +138,10 @@ def leaf_counts(parts: Sequence[InstanceHolder]) -> dict[int, int]:
 
 
 def depth_of(parts: Sequence[InstanceHolder]) -> int:
-    """Return the levels of nesting of a scene, by its `nested_scenes`: 1 for a scene of trees."""
+    """Return the levels of nesting of a scene: 1 if all its children are trees.
+
+    `parts` is the result of `nested_scenes`: inner scenes first, the scene itself last.
+    """
     depths: dict[int, int] = {}
     for part in parts:
         inner = (depths.get(id(child), 0) for child in part._instances.children)
@@ -145,7 +152,7 @@ def depth_of(parts: Sequence[InstanceHolder]) -> int:
 def check_nesting(parts: Sequence[InstanceHolder], above: int = 0) -> dict[int, int]:
     """Return `leaf_counts`; raise a ValueError for too many leaves, or too deep a nesting.
 
-    `parts` are the `nested_scenes` of a scene that is `above` levels deep in another one.
+    `parts` is the result of `nested_scenes` for a scene that is `above` levels deep in another one.
     """
     depth = depth_of(parts) + above
     if depth > MAX_DEPTH:
@@ -196,9 +203,11 @@ class FlattenedInstances:
         return [part.table.version for part in self._parts]
 
     def _leaves_below(self, rows: NDArray[np.int64]) -> _LeafRows:
-        """Return the leaves below rows of the outermost scene, in no particular order."""
-        # Scenes are visited from the outermost inward, each once for all its uses together. A use
-        # is one path to the scene, with the first leaf below, and the map and mask along the path.
+        """Return the leaves below rows of the outermost scene, in no particular order.
+
+        Scenes are visited from the outermost inward, each once for all its uses together. A use of
+        a scene is one path to it, with the first leaf below, and the map and mask along the path.
+        """
         last, top = len(self._parts) - 1, self._parts[-1]
         begins, child = top.begins[rows], top.child[rows]
         maps, masks = top.table.column("maps")[rows], _masks_of(top.table, rows)
@@ -234,8 +243,8 @@ class FlattenedInstances:
     ) -> None:
         """Raise a ValueError unless products of maps are invertible, which rounding can prevent.
 
-        `maps` (n, 3, 4) are those of paths to instances in `part`; `begins` are the first leaves of
-        these instances, and `child` indices of their children.
+        `maps` (n, 3, 4) are the products along paths to instances in the scene `part`; `begins`,
+        (n,), are the first leaves of these instances, and `child`, (n,), indices of their children.
         """
         matrices = matrices_of(maps)
         try:
@@ -252,7 +261,10 @@ class FlattenedInstances:
         return all(part.table.structure_version <= version for part, version in pairs)
 
     def follow(self) -> tuple[Rows, Rows]:
-        """Update maps and masks of a current table; return the rows with new maps, new masks."""
+        """Update maps and masks; return the rows of leaves with new maps, and those with new masks.
+
+        The table must be current (see `is_current`).
+        """
         read, now, top = self._read, self._versions(), self._parts[-1]
         if now == read:
             return NO_ROWS, NO_ROWS

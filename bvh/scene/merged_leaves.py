@@ -45,7 +45,11 @@ class Mesh(NamedTuple):
 
 
 def mesh_of_leaves(leaves: list[int], meshes: list[Triangles], maps: NDArray[np.float64]) -> Mesh:
-    """Return leaves, k indices, as one mesh; `meshes` are theirs, `maps` those of all leaves."""
+    """Return leaves of a scene as one mesh in world coordinates.
+
+    `leaves` are k indices, `meshes` the k meshes of these leaves in local coordinates, and `maps`,
+    (n, 3, 4), the maps of all n leaves of the scene.
+    """
     face_counts = [len(mesh.faces) for mesh in meshes]
     firsts = np.cumsum([0, *(len(mesh.points) for mesh in meshes)])
     vertices, faces = np.empty((firsts[-1], 3)), np.empty((sum(face_counts), 3), np.int32)
@@ -60,8 +64,12 @@ def mesh_of_leaves(leaves: list[int], meshes: list[Triangles], maps: NDArray[np.
 
 
 def is_coarse(mesh: Mesh) -> bool:
-    """Return whether at most one in FEW faces is smaller than FINEST times the mesh's size."""
-    # Sizes are the longest sides of boxes. Coordinates are halved, lest differences overflow.
+    """Return whether at most one in FEW faces is smaller than FINEST times the mesh's size.
+
+    Sizes are the longest sides of boxes. At smaller faces rays often need the exact test, which
+    makes a merged tree slow.
+    """
+    # Halves of coordinates, as the difference of two doubles may overflow.
     corners = [0.5 * mesh.vertices[mesh.faces[:, k]] for k in range(3)]
     sizes = np.maximum.reduce(corners) - np.minimum.reduce(corners)
     extent = np.ptp(0.5 * mesh.vertices, axis=0).max()
@@ -77,7 +85,10 @@ class MergedTree(NamedTuple):
     owners: NDArray[np.int32]  # the instance of each leaf
 
     def named(self, hits: Any, threads: int = 1) -> Any:
-        """Return hits in the merged tree as hits of the scene; booleans of `any_hit` unchanged."""
+        """Return hits in the merged tree as hits of the scene: with leaf, instance and face there.
+
+        `hits` may also be the booleans of `any_hit`, which are returned as they are.
+        """
         if not isinstance(hits, Hits):
             return hits
         shape = np.shape(hits.t)
@@ -108,7 +119,11 @@ class LeafMerger:
         self, trees: Sequence[TreeArrays], tree_of: NDArray[np.int32], maps: NDArray[np.float64],
         masks: NDArray[np.int32], owners: NDArray[np.int32],
     ) -> None:  # fmt: skip
-        """Take the arrays of a `SceneView`; after each change of maps or masks, call `forget`."""
+        """Take the arrays of a `SceneView`: leaf i has trees[tree_of[i]], maps[i], masks[i], ...
+
+        A mask is 0 for a hidden leaf; `owners` are ids of instances. Maps and masks may change in
+        place; then `forget` must be called.
+        """
         self._trees, self._tree_of, self._maps = trees, tree_of, maps
         self._masks, self._owners = masks, owners
         self._mergeable = all(map(_can_merge, trees))
@@ -132,7 +147,8 @@ class LeafMerger:
     def tree_for(self, rays: int, threads: int | None) -> MergedTree | None:
         """Return the merged tree for `rays` rays; None if it does not pay, or is being built.
 
-        The rays of all calls count: once they would have saved the time of a build, it is built.
+        The rays of all calls count: once they would have saved the time of a build, it is built by
+        `threads` threads, None for the default.
         """
         if self._tree is not None:
             return self._tree
@@ -171,7 +187,11 @@ class LeafMerger:
         return LEAF_SECONDS * len(trees) + FACE_SECONDS * faces
 
     def _build(self, least: float, threads: int) -> MergedTree | None:
-        """Build the merged tree; None if faces are too small, or leaves change meanwhile."""
+        """Build the merged tree; None if faces are too small, or leaves change meanwhile.
+
+        `least` is the result of `_least_seconds`, with which the measured time is compared.
+        """
+        # `forget` replaces `_changes`.
         changes, began = self._changes, time.perf_counter()
         visible = self._visible()
         meshes: list[Any] = [self._trees[self._tree_of[leaf]].primitives for leaf in visible]

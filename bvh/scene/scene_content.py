@@ -219,7 +219,10 @@ class SceneContent(InstanceHolder):
         return self._instances.row_of(arguments.one_index(name, number))
 
     def _rows(self, ids: int | str | ArrayLike, name: str = "ids") -> NDArray[np.int64]:
-        """Return the rows (n,) of instances, by ids or names; errors call the argument `name`."""
+        """Return the rows (n,) of one or many instances, given by ids or names.
+
+        Errors call the argument `name`.
+        """
         numbers = self._names_to_ids(ids)
         if np.ndim(numbers) == 0:
             return np.array([self._row(numbers, name)])  # type: ignore[arg-type]

@@ -60,6 +60,7 @@ class SceneQueries(
         """Return a function that casts single rays at the scene as it is at each call.
 
         `cull` is the side whose hits are ignored: 1 for the back, -1 for the front, 0 for neither.
+        Instances and faces that share no bit with `mask` are ignored, too.
         """
         bits = one_mask(mask)
 
@@ -93,7 +94,7 @@ class SceneQueries(
         """Return the search for points: a `PointSearch` of the faces that `mask` selects.
 
         If it selects spheres or capsules, it is a `ShapeSearch` of these and the faces. TypeError
-        for other primitives.
+        if it selects a leaf over primitives that the method `query` does not take.
         """
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
         from bvh.traversal.points.instanced_closest_point import SceneTarget
@@ -119,7 +120,11 @@ class SceneQueries(
         return ShapeSearch(target, view, search if faces.any() else None)
 
     def _open_surface(self, mask: int | None) -> str | None:
-        """Return a text for a warning about a selected leaf with open edges, once for each tree."""
+        """Return a text for a warning that describes a leaf with open edges that `mask` selects.
+
+        None if there is no such leaf, or if all of them were described before: each tree describes
+        itself at most once.
+        """
         bits, view = one_mask(mask), self._current()
         # Masks whose leaves have been examined, up to MAX_CLOSED of them.
         if bits in view.seen_closed:
@@ -135,7 +140,9 @@ class SceneQueries(
     def _as_one_tree(self, bits: int, reorient: bool) -> BVH:
         """Return one tree over the faces that the int32 mask `bits` selects, for winding numbers.
 
-        MAX_WINDINGS trees are cached. If `reorient`, faces of `_reversed_leaves` are reversed.
+        MAX_WINDINGS trees are cached. If `reorient`, faces are reversed in leaves that are either
+        reflected or have a reversed mesh (see `Attributes.reversed`), but not in those that are
+        both.
         """
         key = bits, reorient
         # A change of leaves replaces this dict: a thread with old leaves adds to the old one.
@@ -155,7 +162,11 @@ class SceneQueries(
         return tree
 
     def _selects(self, leaf: results.Ids, prim_id: results.Ids, mask: int) -> NDArray[np.bool_]:
-        """Return which faces, (n,), and their leaves share a bit with `mask`, an int32."""
+        """Return flags (n,) of n faces, given by `leaf` and `prim_id`, (n,) each.
+
+        True if both the group bits of the face and the mask of the leaf share a bit with `mask`,
+        an int32.
+        """
         leaves = self._current_leaves()
         selected = np.asarray(leaves.masks[leaf] & np.uint32(mask & ALL_BITS) != 0)
         # The mask -1, all bits, leaves out only faces without any bit, and only trees with such a
@@ -169,7 +180,11 @@ class SceneQueries(
     def _selected_pairs(
         self, pairs: results.ScenePairs, mask: int | None, other: object, other_mask: int | None
     ) -> results.ScenePairs:
-        """Return the pairs whose face here `mask` selects, and that of `other` `other_mask`."""
+        """Return the pairs whose first face `mask` selects, and whose second face `other_mask`.
+
+        First faces are of this scene, second ones of `other`, a scene or a tree. Masks are those of
+        the user, None for all bits.
+        """
         leaf, prim, bits = pairs.leaf, pairs.prim_id, one_mask(other_mask)
         selected = self._selects(leaf[:, 0], prim[:, 0], one_mask(mask))
         if isinstance(other, SceneQueries):
@@ -183,7 +198,8 @@ class SceneQueries(
     def _region_target(self, query: str, mask: int | None, _: tuple[type, ...]) -> RegionSearch:
         """Return the search for primitives that overlap regions and that `mask` selects.
 
-        TypeError as of `_over_triangles`. Only trees use the last argument.
+        TypeError for a visible leaf over primitives that the method `query` does not take. The last
+        argument is unused: only `BVH`, which shares the signature, is given kinds of primitives.
         """
         from bvh.scene.instance_pairs import search_of_scene
 
@@ -197,7 +213,11 @@ class SceneQueries(
         return search_of_scene(self._over_triangles(query), select)
 
     def _pair_search(self, query: str, other: object) -> FindPairs[results.ScenePairs]:
-        """Return a function that finds the pairs of faces of this scene and `other` that meet."""
+        """Return a function that finds the pairs of faces of this scene and `other` that meet.
+
+        `other` is a tree or a scene. TypeError if one has primitives that the method `query` does
+        not take.
+        """
         from bvh.scene.instance_pairs import find_leaf_pairs
 
         content: SceneView | TreeBase

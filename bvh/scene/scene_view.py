@@ -46,8 +46,10 @@ from bvh.tree.world_bounds import (
 def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, transforms):
     """Write the transforms from the frame of a TLAS to those of the BLAS of leaves, with margins.
 
-    Leaf i of `rows` gets TRANSFORM_SIZE numbers of `transforms` (see `instanced`). It has the tree
-    k = tree_of[i], with the frame frames[k] and the skew skews[k] (see `world_bounds.skew_of`).
+    Leaf i of `rows` gets TRANSFORM_SIZE numbers of `transforms` (see `instanced`). It has the map
+    maps[i] (3, 4) with its inverse, the world box boxes[i], and the tree k = tree_of[i]. `frame` is
+    that of the TLAS, frames[k] that of the tree. skews[k] has K and F, which bound rounded rows of
+    oriented boxes (0 for other trees), and the largest radius (see `world_bounds.skew_of`).
     """
     # The transform of a point is x'' = A x' + b, with the centre c of `frame`, A = W * 2**shift,
     # written column by column, and b = (W c - tree_centre) * unit; `w` are the rows of the inverse
@@ -129,7 +131,11 @@ class SceneView(Searched):
         self, trees: Sequence[TreeBase], tree_of: NDArray[np.int32], maps: NDArray[np.float64],
         masks: NDArray[np.uint32], owners: NDArray[np.int32],
     ) -> None:  # fmt: skip
-        """Make the view of n leaves over `trees`, from copies of the other arrays, a row a leaf."""
+        """Make the view of n leaves over `trees`, from copies of the other arrays, a row a leaf.
+
+        `tree_of` are indices in `trees`, `maps` (n, 3, 4) from a tree's coordinates to the scene's,
+        `masks` 0 for hidden leaves, and `owners` the ids of their outermost instances.
+        """
         # Referenced here, because kernels only have the addresses of their rows.
         self.trees = [in_full(tree._grouped_arrays()) for tree in trees]
         self.tree_of = kernel_input(np.array(tree_of, np.int32))
@@ -215,9 +221,10 @@ class SceneView(Searched):
         return self.arrays if merged is None else merged.arrays, merged
 
     def first_other(self, mask: int, accept_round: bool = False) -> tuple[int, str] | None:
-        """Return (leaf, kind of its primitives) of the first one selected that is not of triangles.
+        """Return the first leaf that is not over triangles, of those that an int32 mask selects.
 
-        None if there is no such leaf. If `accept_round`, spheres and capsules are passed over, too.
+        The result is (leaf, kind of its primitives), or None if there is no such leaf. If
+        `accept_round`, leaves over spheres and capsules are passed over, too.
         """
         if self.plain:
             return None
@@ -227,7 +234,10 @@ class SceneView(Searched):
         return (int(others[0]), kinds[0]) if kinds else None
 
     def selected(self, mask: int) -> tuple[bool, NDArray[np.bool_]]:
-        """Return whether an int32 mask selects leaves over spheres or capsules; flags of others."""
+        """Return whether an int32 mask selects leaves over spheres or capsules, and which others.
+
+        The second result has flags, (n,), of the selected leaves that are not over these shapes.
+        """
         chosen = self._masks & np.int32(mask) != 0
         if self.plain:
             return False, chosen
@@ -274,7 +284,7 @@ class SceneView(Searched):
         self._update_transforms(leaves)
 
     def _forget_trees(self) -> None:
-        """Drop the trees over all leaves."""
+        """Drop the merged tree and the trees for winding numbers, which are over all leaves."""
         self.merger.forget()
         self.one_trees = {}
 
@@ -311,8 +321,8 @@ class SceneView(Searched):
     def _grown(self, leaves: NDArray[np.int64], boxes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return `boxes` (k, 6) of k `leaves` over spheres or capsules, grown by GROWTH radii.
 
-        GROWTH covers maps that scale axes a little differently; ValueError if they do by more.
-        Their mean scales, which multiply radii, are written to the transforms.
+        The maps of such leaves may scale axes a little differently, which GROWTH covers; ValueError
+        if they do by more. Their mean scales, which multiply radii, are written to the transforms.
         """
         # The last column of `_skews` is the largest radius of a tree. Scales are NaN if uneven.
         scales, radii = even_scales(self._maps[leaves]), self._skews[self.tree_of[leaves], 2]

@@ -64,8 +64,10 @@ def sides(o, d, d_scaled, floor, corners):
 
     The side is -1 or 1 for a hit, 0 for a miss; -1 means that the ray (o, d) meets the front, which
     the normal (v1-v0) x (v2-v0) points out of. The vertex is the index of a corner that the ray
-    passes exactly through, or NO_VERTEX if there is none or none has been looked for.
+    passes exactly through, or NO_VERTEX if there is none or none has been looked for. `d_scaled` is
+    d times a power of two, `floor` bounds what underflows with it (see `triangles.scaled_ray`).
     """
+    # The filter returns NO_VERTEX if it decided, else a vertex of an edge that it did not decide.
     side, vertex = filtered_sides(o, d_scaled, floor, corners)
     if vertex == NO_VERTEX:
         return side, NO_VERTEX
@@ -74,9 +76,11 @@ def sides(o, d, d_scaled, floor, corners):
 
 @inlined
 def filtered_sides(o, d_scaled, floor, corners):
-    """Return (side, NO_VERTEX), the side as of `sides`, if a float64 filter decides it.
+    """Return (side, NO_VERTEX) if a float64 filter decides on which side a ray meets a triangle.
 
-    Otherwise return (0, vertex): the index of an end of an edge that is undecided.
+    The side is 1 or -1 for a hit, 0 for a miss, as `sides` returns it. Without a decision, the
+    result is (0, vertex): an index, 0 to 2, of an end of an edge that is undecided. `d_scaled` is
+    the direction times a power of two, `floor` bounds what underflows with it.
     """
     v0, v1, v2 = corners
     # Two edges of opposite signs are a miss whatever the third is; if two edges are undecided, the
@@ -95,8 +99,11 @@ def filtered_sides(o, d_scaled, floor, corners):
 
 @kernel
 def exact_sides(o, d, d_scaled, floor, corners, k):
-    """Return (side, vertex) as `sides` does, where `filtered_sides` returned the vertex k."""
-    # The ray may pass near that vertex, so its edges are decided by its moment.
+    """Return (side, vertex) as `sides` does, where `filtered_sides` does not decide.
+
+    k, 0 to 2, is the vertex that `filtered_sides` returned. The ray may pass near it, so its edges
+    are decided by its moment. The resulting vertex is k or NO_VERTEX.
+    """
     stay_outlined()
     corners = turned(corners, k)
     near = passing(o, d, d_scaled, corners[0])
@@ -115,7 +122,10 @@ def turned(corners, k):
 
 @inlined
 def passing(o, d, d_scaled, v):
-    """Return how the ray (o, d) passes the vertex v: a `Passing` whose `end` is NOWHERE yet."""
+    """Return how the ray (o, d) passes the vertex v: a `Passing` whose `end` is NOWHERE yet.
+
+    `d_scaled` is d times a power of two, with which no product overflows.
+    """
     ray = (d_scaled[0],), (d_scaled[1],), (d_scaled[2],)
     moment, sizes = floats.sized_cross(ray, floats.difference(v, o, 0))
     through = floats.largest(floats.high(moment)) == 0.0 and passes_through(o, d, v)
@@ -130,11 +140,11 @@ passing_nothing = inlined(
 
 @inlined
 def side_at(o, d, d_scaled, floor, near, corners):
-    """Return (side, near): the exact side as of `sides`, and an updated `near`.
+    """Return (side, near): the exact side on which a ray meets a triangle, and an updated `near`.
 
-    `near` is the `Passing` of the first of the three corners. If the ray turns out to meet the line
-    of an edge at this corner, `near` gets the edge's other end as `end`, so that the neighbour need
-    not test the edge.
+    The side is 1 or -1 for a hit, 0 for a miss, as `sides` returns it. `near` is the `Passing` of
+    the first of the three corners. If the ray turns out to meet the line of an edge at this corner,
+    `near` gets the edge's other end as `end`, so that the neighbour need not test the edge.
     """
     # s0 and s2 are the sides of the edges from and to the first corner, s1 that of the third edge.
     # Opposite signs are a miss. Filters come first, then exact signs for what they leave at 0. An
@@ -184,7 +194,10 @@ def _moment_side(near, floor, a, b):
 
 @kernel
 def exact_side(o, d, d_scaled, floor, a, b):
-    """Return the exact side of the edge (a, b), the sign of d . ((a-o) x (b-a))."""
+    """Return the exact side of the edge (a, b), the sign of d . ((a-o) x (b-a)).
+
+    `d_scaled` is d times a power of two, `floor` bounds what underflows with it.
+    """
     stay_outlined()
     return _exact_side(o, d, floor, passing(o, d, d_scaled, a), a, b)
 
@@ -215,7 +228,10 @@ passes_through = inlined(lambda o, d, v: all_terms_zero(o, d, v, (1.0, 1.0, 1.0)
 
 @kernel
 def all_terms_zero(o, d, v, e):
-    """Return whether all three terms of (d x (v-o)) . e surely have a factor zero."""
+    """Return whether all three terms of (d x (v-o)) . e are surely zero: one factor of each is.
+
+    e is any vector, such as an edge. False means that this is unknown.
+    """
     stay_outlined()
     p = floats.difference(v, o, 0)
     return (

@@ -45,7 +45,10 @@ def square_of(v):
 
 @kernel
 def exact_cross(p, q, r, s):
-    """Return (n, e): (q - p) x (s - r) is n * 2**e, to 2**-63, n of double-doubles."""
+    """Return (n, e): (q - p) x (s - r) is n * 2**e, to 2**-63 of its largest component.
+
+    n is a vector of double-doubles; p, q, r and s are points of doubles.
+    """
     # Expand it to q x s - q x r - p x s + p x r, and sum that exactly.
     stay_outlined()
     x, y, z = new_sum(), new_sum(), new_sum()
@@ -75,9 +78,10 @@ def exact_volume_of(p, a, b, c):
 
 @kernel
 def height_over_base(volume, e, n, f):
-    """Return (distance, exponent) of abs(volume * 2**e) / |n * 2**f|: its height over a base.
+    """Return (distance, exponent): the height of a volume over its base, abs(volume) / |normal|.
 
-    `volume` is a double-double, and n a vector of these, normal to the base.
+    The volume is `volume` * 2**e, a double-double; the normal of the base is n * 2**f, a vector of
+    double-doubles. The height is distance * 2**exponent.
     """
     stay_outlined()
     if volume[0] == 0.0:
@@ -90,7 +94,10 @@ def height_over_base(volume, e, n, f):
 
 @inlined
 def offset(p, q):
-    """Return (v, e): p - q is v * 2**e, v of double-doubles up to about 1, but for underflow."""
+    """Return (v, e): p - q is v * 2**e, exactly but for underflow.
+
+    The largest component of v, a vector of double-doubles, is about 1, or 0 for equal points.
+    """
     # Quarters of the points cannot overflow.
     v, e = floats.difference(p, q, 0), np.int64(0)
     if not floats.largest(floats.high(v)) < GREAT:
@@ -103,7 +110,7 @@ def offset(p, q):
 def to_edge(p, a, b):
     """Return (distance, exponent, t) of p from the edge (a, b), with the nearest point a + t (b-a).
 
-    An edge without length is the point a, with t = 0.
+    The distance is distance * 2**exponent. An edge without length is the point a, with t = 0.
     """
     stay_outlined()
     # The vectors p - a, p - b and b - a are pa * 2**i, pb * 2**j and e * 2**k.
@@ -129,7 +136,10 @@ def to_edge(p, a, b):
 
 @kernel
 def to_corner(p, corner, k):
-    """Return (distance, exponent) of p from a corner; 2**k brings their difference to about 1."""
+    """Return (distance, exponent): the distance of p from a corner is distance * 2**exponent.
+
+    2**k brings the difference of the points to about 1, so that its square is in range.
+    """
     stay_outlined()
     square, scale = square_of(floats.difference(p, corner, k))
     return root_of(square), scale - k
@@ -137,9 +147,10 @@ def to_corner(p, corner, k):
 
 @kernel
 def face_normal(v0, v1, v2, k):
-    """Return (n, sizes): the normal (v1-v0) x (v2-v0) times 2**(2 k), and its `cross_size`.
+    """Return (n, sizes): the normal (v1-v0) x (v2-v0) times 2**(2 k), and its terms' sizes.
 
-    n is a vector of double-doubles. 2**k brings the face's edges to about 1.
+    n is a vector of double-doubles. 2**k brings the face's edges to about 1. `sizes` are sums of
+    absolute terms (`floats.cross_size`).
     """
     stay_outlined()
     ab, ac = floats.difference(v1, v0, k), floats.difference(v2, v0, k)
@@ -148,9 +159,10 @@ def face_normal(v0, v1, v2, k):
 
 @kernel
 def to_plane(p, v0, v1, v2, k, n, n_size, a):
-    """Return (distance, exponent) of p from the plane of a face with area.
+    """Return (distance, exponent): p is distance * 2**exponent from the plane of a face with area.
 
-    `n` and `n_size` are the `face_normal` for k; `a` is (p - v0) * 2**k in double-doubles.
+    2**k brings lengths to about 1. `n` and `n_size` are what `face_normal` returns for k; `a` is
+    (p - v0) * 2**k in double-doubles.
     """
     stay_outlined()
     volume, e, f = floats.dd_dot(n, a), -3 * k, -2 * k

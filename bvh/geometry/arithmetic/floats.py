@@ -125,7 +125,10 @@ def two_sum(a, b):
 
 @inlined
 def fast_two_sum(a, b):
-    """Return (s, e) as `two_sum`, but faster, for abs(a) >= abs(b) or a = 0 (Dekker)."""
+    """Return (s, e) with s = fl(a+b) and s + e = a + b exactly (Dekker).
+
+    abs(a) must be at least abs(b), or a 0, which `two_sum`, slower, does not require.
+    """
     s = a + b
     return s, b - (s - a)
 
@@ -221,7 +224,10 @@ dot_size = inlined(lambda a, b: abs(a[0] * b[0]) + abs(a[1] * b[1]) + abs(a[2] *
 
 @inlined
 def difference(a, b, k):
-    """Return (a - b) * 2**k of 3-tuples: double-doubles, exact unless they under- or overflow."""
+    """Return (a - b) * 2**k of 3-tuples of doubles: three double-doubles.
+
+    They are exact unless they under- or overflow.
+    """
     s = power_of_two(k)
     x = two_sum(a[0], -b[0])
     y = two_sum(a[1], -b[1])
@@ -242,7 +248,10 @@ high = inlined(lambda a: (a[0][0], a[1][0], a[2][0]))
 
 @by_type(inline=True)
 def _mixed_products(a, b):
-    """Return a[0] * b[1] + a[1] * b[0] of (high, low); at most one is a double, (high,)."""
+    """Return a[0] * b[1] + a[1] * b[0]: each high part times the other number's low part.
+
+    Numbers are (high, low), or (high,) for a double, whose low part is 0; at most one is a double.
+    """
     if len(a) == 1:
         return lambda a, b: a[0] * b[1]
     return (lambda a, b: a[1] * b[0]) if len(b) == 1 else lambda a, b: a[0] * b[1] + a[1] * b[0]
@@ -267,8 +276,8 @@ def difference_of_products(a, b):
 def sized_cross(a, b):
     """Return (a x b, sizes): double-doubles, and sums of the absolute terms of each component.
 
-    The error of a component is below 16 * 2**-106 of its size. Factors are as in
-    `difference_of_products`.
+    The error of a component is below 16 * 2**-106 of its size. Components of a and b are
+    double-doubles (high, low) or doubles (high,).
     """
     x, sx = difference_of_products((a[1], b[2]), (a[2], b[1]))
     y, sy = difference_of_products((a[2], b[0]), (a[0], b[2]))
@@ -280,7 +289,8 @@ def sized_cross(a, b):
 def sized_dot(n, sizes, a):
     """Return (n . a, size): a double-double, and the sum of its absolute terms.
 
-    (n, sizes) is a result of `sized_cross`. The error of n . a, with that of n, is below
+    n is a cross product by `sized_cross`, and `sizes` the sizes of its components. Components of a
+    are double-doubles (high, low) or doubles (high,). The error of n . a, with that of n, is below
     38 * 2**-106 of the size.
     """
     x, ex = two_product(n[0][0], a[0][0])

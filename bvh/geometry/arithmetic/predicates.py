@@ -101,8 +101,8 @@ def filtered_above(plane, p):
 def _determinant(typingctx: TypingContext, p: Type, q: Type, r: Type) -> Operation:
     """Return r . (p x q) of 3-tuples of integers below 2**60 as (sign, first, second, exponent).
 
-    The value is sign * (first * 2**53 + second) * 2**exponent, to 2**exponent, of integers below
-    2**53. The sign is 1 or -1, also of 0.
+    The value is sign * (first * 2**53 + second) * 2**exponent, with an error below 2**exponent.
+    `first` and `second` are integers below 2**53. The sign is 1 or -1; 0 has 0 for both integers.
     """
 
     def codegen(context, builder, signature, args):
@@ -135,7 +135,10 @@ def _determinant(typingctx: TypingContext, p: Type, q: Type, r: Type) -> Operati
 
 @inlined
 def _integer(x, s):
-    """Return (n, exact): the integer n of x * s for a power of two s, if exact and below 2**60."""
+    """Return (n, exact) with the integer n of x * s, for a double x and a power of two s.
+
+    It is not exact where x * s has a fraction or is not below 2**60; n is then useless.
+    """
     y = x * s
     n = np.int64(y if abs(y) < 2.0**60 else 0.0)
     # If x * s underflows to 0, n is not exact.
@@ -148,7 +151,10 @@ _power = inlined(lambda k: floats.from_bits((k + 1023) << 52) if abs(k) <= 1000 
 
 @inlined
 def _integers(v, i, j, k):
-    """Return (n, e, exact): if exact, v's components times 2**i, 2**j, 2**k are n times 2**e."""
+    """Return (n, e, exact): if exact, v's components times 2**i, 2**j, 2**k are n times 2**e.
+
+    v is a vector of double-doubles, n a tuple of three integers, useless if not exact.
+    """
     # 2**e is the least power for which all components are below 2**60.
     e = max(exponent(v[0][0]) + i, max(exponent(v[1][0]) + j, exponent(v[2][0]) + k)) - 59
     a, b, c = _power(i - e), _power(j - e), _power(k - e)
@@ -174,9 +180,9 @@ def _cleared(v, x, y, z):
 def integer_volume(p, q, r):
     """Return (decided, value, e): if decided, the volume r . (p x q) is value * 2**e.
 
-    All are double-doubles. It is decided if powers of two, one for each axis and one for each
-    vector, make all components integers below 2**60. The value has the sign of the volume, and is
-    off by less than 2**-105 of itself.
+    p, q and r are vectors of double-doubles. It is decided if powers of two, one for each axis and
+    one for each vector, make all components integers below 2**60. The value is a double-double with
+    the sign of the volume, off by less than 2**-105 of itself.
     """
     stay_outlined()
     # Leave out components that are only multiplied by zeros, as they need not become integers:
@@ -208,7 +214,10 @@ def orient3d(a, b, c, p):
 
 @kernel
 def exact_volume(a, b, c, p):
-    """Return the result of `orient3d` where its filter does not decide it."""
+    """Return the exact sign of (p-a) . ((b-a) x (c-a)), by integers, else by exact sums.
+
+    It is the result of `orient3d`, for points that its filter does not decide.
+    """
     stay_outlined()
     # Common cases of 0: all points in one plane across an axis; p is a corner of the triangle.
     for k in range(3):

@@ -93,7 +93,10 @@ def minus(a: Row, b: Row) -> Row:
 
 
 def mixed(a: Row, b: Row, f: int, g: int) -> Row:
-    """Return the homogeneous point f a + g b, whose weight must not be 0, without common factor."""
+    """Return the homogeneous point f a + g b, divided by the greatest common divisor of its row.
+
+    Its weight, the last number, must not be 0, and becomes positive: equal points are equal rows.
+    """
     row = [f * x + g * y for x, y in zip(a, b, strict=True)]
     factor = gcd(*row) if row[-1] > 0 else -gcd(*row)
     return tuple([x // factor for x in row])
@@ -117,7 +120,8 @@ def crossing(p: Row, q: Row, plane: Row) -> Row:
 def clipped(polygon: Sequence[Row], plane: Row, *, level: bool = False) -> list[Row]:
     """Return the part of a convex polygon, segment or point that is above a plane, or in it.
 
-    With `level`, only what is in the plane. A polygon is a list of homogeneous corners in order.
+    With `level`, only what is in the plane. A polygon is a list of homogeneous corners in order,
+    empty if nothing is left; `dot(plane, corner)` is positive above the plane, 0 in it.
     """
     heights = dots(plane, polygon)
     clip: list[Row] = []
@@ -131,7 +135,10 @@ def clipped(polygon: Sequence[Row], plane: Row, *, level: bool = False) -> list[
 
 
 def first_met(planes: Sequence[Row], origin: Iterable[float], direction: Iterable[float]) -> int:
-    """Return the index of the plane, none parallel to it, that a line meets at the least t."""
+    """Return the index of the plane, none parallel to the line, that a line meets at the least t.
+
+    The points of the line are origin + t direction.
+    """
     start, ((way,), _) = exact_point(origin), scaled([direction])
     # All t times one positive factor.
     times = [Fraction(-dot(plane, start), dot(plane, way)) for plane in planes]
@@ -164,8 +171,8 @@ def exact_face(corners: Corners) -> Face:
 def common(a: Face, b: Face) -> tuple[bool, list[Row]]:
     """Return (flat, corners) of the intersection of two faces with areas.
 
-    `flat` says whether both are in one plane; the corners are those of a polygon, a segment, a
-    point, or none.
+    `flat` says whether both are in one plane. The corners are homogeneous points: a polygon in
+    order, the two ends of a segment, a single point, or none.
     """
     polygon = list(a.corners)
     flat = not any(dots(b.plane, polygon))
@@ -191,7 +198,10 @@ def box_meets_sphere(corners: Corners, center: Sequence[float], radius: float) -
 
 
 def triangle_meets_planes(corners: Corners, planes: Iterable[Sequence[float]]) -> bool:
-    """Return whether a triangle or segment meets the polytope a x + b y + c z + d >= 0."""
+    """Return whether a triangle, segment or point meets the polytope of some planes.
+
+    The polytope has a x + b y + c z + d >= 0 for each plane (a, b, c, d), of doubles.
+    """
     polygon = [exact_point(corner) for corner in corners]
     for plane in planes:
         polygon = clipped(polygon, scaled([plane])[0][0])
@@ -265,7 +275,10 @@ def _is_over(face: Sequence[Row], edges: Sequence[Row], normal: Row, x: Row) -> 
 
 
 def _root_difference(x: int, n: int, d: int, scale: int) -> float:
-    """Return abs(x - sqrt(n / d)) / scale for x >= 0, rounded once, but not to 0 or infinity."""
+    """Return abs(x - sqrt(n / d)) / scale for x >= 0, rounded once from some 200 bits.
+
+    The result is never 0 or infinite: it stops at the smallest and the largest double.
+    """
     # It is equal to abs(x**2 - n / d) / (x + sqrt(n / d)), in which nothing cancels. `total` is the
     # denominator times 2**shift.
     shift = max(0, 200 - n.bit_length() + d.bit_length())

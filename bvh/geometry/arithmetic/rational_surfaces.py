@@ -18,7 +18,10 @@ from bvh.geometry.arithmetic.rational import Corners, Row, dot, less, scaled, sq
 def surface_meets_sphere(
     axis: Corners, radius: float, center: Sequence[float], reach: float
 ) -> bool:
-    """Return whether the point `center` is within `reach` of the surface of a sphere or capsule."""
+    """Return whether the point `center` is within `reach` of the surface of a sphere or capsule.
+
+    The surface is at the distance `radius` from `axis`, a segment given by both ends.
+    """
     (p, q, at, (r,), (s,)), _ = scaled([*axis, center, [radius], [reach]])
     n, d = square_to_edge(at, p, q)
     # The distance sqrt(n / d) from the axis is within r - s..r + s.
@@ -26,7 +29,11 @@ def surface_meets_sphere(
 
 
 def surface_meets_planes(axis: Corners, radius: float, planes: Sequence[Sequence[float]]) -> bool:
-    """Return whether the surface of a sphere or capsule meets a polytope."""
+    """Return whether the surface of a sphere or capsule meets a polytope.
+
+    The surface is at the distance `radius` from `axis`, a segment given by both ends. The polytope
+    has a x + b y + c z + d >= 0 for each row (a, b, c, d) of `planes`.
+    """
     # A plane without a normal and with a negative offset excludes all points.
     if any(not any(p[:3]) and p[3] < 0.0 for p in planes):
         return False
@@ -39,12 +46,20 @@ def surface_meets_planes(axis: Corners, radius: float, planes: Sequence[Sequence
 def solid_meets_planes(
     axis: Corners, radius: float, planes: Sequence[Row], *, deeper: bool = False
 ) -> bool:
-    """Return whether a solid sphere or capsule meets a polytope; if `deeper`, its interior."""
+    """Return whether a solid sphere or capsule meets a polytope.
+
+    The solid is within `radius` of `axis`, a segment given by both ends. The polytope has
+    a x + b y + c z + d >= 0 for each row (a, b, c, d) of `planes`, integers. If `deeper`, only
+    points of the solid count that are nearer to the axis than the radius.
+    """
     return _is_near(*_in_integers(axis, radius, planes), deeper)
 
 
 def solid_is_within(axis: Corners, radius: float, planes: Sequence[Row]) -> bool:
-    """Return whether a solid sphere or capsule lies in a polytope."""
+    """Return whether a solid sphere or capsule, within `radius` of `axis`, lies in a polytope.
+
+    The polytope has a x + b y + c z + d >= 0 for each row (a, b, c, d) of `planes`, integers.
+    """
     ends, r, sides = _in_integers(axis, radius, planes)
     # Both ends have a distance h / |normal| of at least r from each plane.
     heights = [(dot(side[:3], end) + side[3], side[:3]) for side in sides for end in ends]
@@ -64,8 +79,8 @@ def _in_integers(
 ) -> tuple[list[Row], int, list[Row]]:
     """Return (ends, radius, planes) with all lengths times one power of two: integers.
 
-    Planes with a normal of 0 are left out. The others are sorted by the height of the axis's lower
-    end over them: the first are the most likely to exclude the solid.
+    Planes (a, b, c, d) with a normal (a, b, c) of 0 are left out. The others are sorted by the
+    height of the axis's lower end over them: the first are the most likely to exclude the solid.
     """
     (*ends, (r,)), scale = scaled([*axis, [radius]])
     sides = {(*plane[:3], plane[3] * scale) for plane in planes if any(plane[:3])}
@@ -79,7 +94,10 @@ def _in_integers(
 
 
 def _is_near(ends: Sequence[Row], r: int, planes: Sequence[Row], deeper: bool = False) -> bool:
-    """Return whether a polytope has a point within r of a segment, or nearer than r if `deeper`."""
+    """Return whether a polytope has a point within r of a segment, or nearer than r if `deeper`.
+
+    All numbers are integers of one scale (see `_in_integers`).
+    """
     # The polytope's point nearest to the segment is a + t v + sum(f n), over at most three planes
     # of normals n, with factors f of at least 0. Every set of some planes gives a larger polytope,
     # whose nearest point bounds the distance from below; if this point is inside of all planes, it
@@ -106,11 +124,11 @@ def _is_near(ends: Sequence[Row], r: int, planes: Sequence[Row], deeper: bool = 
 def _nearest_of(
     a: Row, v: Row, planes: Sequence[Row], fixed: int | None
 ) -> tuple[list[Fraction], list[Fraction]] | None:
-    """Return (x, w): x + w is the point of the polytope of some planes nearest to a segment.
+    """Return (x, w): x + w is the point of a polytope that is nearest to a segment.
 
-    x = a + t v is the segment's point nearest to it, at t = `fixed`, 0 or 1, or at any t within
-    0..1 if `fixed` is None. The result is None unless x + w lies on every one of the planes, and
-    where this point is not unique.
+    The polytope is that of the given planes. x = a + t v is the segment's point nearest to it, at
+    t = `fixed`, 0 or 1, or at any t within 0..1 if `fixed` is None. The result is None unless x + w
+    lies on every one of the planes, and where this point is not unique.
     """
     # Unknowns: a factor for each plane's normal in w, and t unless it is given. Equations: x + w is
     # in each plane, and for any t, w is perpendicular to v. At an end of the segment, w must not
@@ -138,7 +156,10 @@ def _nearest_of(
 
 
 def solution(equations: Sequence[Sequence[int]]) -> list[Fraction] | None:
-    """Return the solution of n linear equations, rows of n coefficients and a value, if unique."""
+    """Return the solution x of n linear equations, or None if they are singular.
+
+    An equation is a row of n coefficients and a value b: sum(coefficient * x) = b.
+    """
     # Gauss-Jordan elimination.
     rows = [[Fraction(x) for x in equation] for equation in equations]
     for k in range(len(rows)):

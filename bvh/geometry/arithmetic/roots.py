@@ -18,8 +18,8 @@ STEPS = 2 * 63
 def root_side(value, slope, far):
     """Return the sign of root - t, for the larger root of a quadratic if `far`, else the smaller.
 
-    The exact sums `value` and `slope` are the quadratic, whose t**2 has a positive factor, at t,
-    and its derivative there. Both are overwritten.
+    `value` and `slope` are the exact sums of the quadratic, whose t**2 has a positive factor, at t
+    and of its derivative there. Both are overwritten.
     """
     # The quadratic is negative between its roots; outside, its derivative is negative before them
     # and positive behind them.
@@ -41,9 +41,10 @@ def root_finder(root_sign: Dispatcher) -> Any:
 
     @kernel
     def nearest_root(shape, t, far):
-        """Return the double nearest to a root, the even one of two; the estimate t may be NaN.
+        """Return the double nearest to the root that `shape` and `far` select (see `root_sign`).
 
-        Roots between denormals are rounded away from zero. Only a root of zero becomes zero, none
+        The estimate t may be wrong or NaN. Of two nearest doubles, the even one is returned. Roots
+        between denormals are rounded away from zero. Only a root of zero becomes zero, none
         infinite.
         """
         stay_outlined()

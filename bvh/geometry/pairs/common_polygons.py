@@ -62,7 +62,11 @@ def sides_of(a, turn, b):
 
 @inlined
 def share_an_area(sides, sides2):
-    """Return whether two triangles in a plane share an area."""
+    """Return whether two triangles in a plane share an area.
+
+    sides[k][m] is the side of the first one's edge k on which corner m of the second is: 1 inner,
+    -1 outer, 0 on the edge's line. `sides2` is the same with both triangles swapped.
+    """
     # If not, all corners of one are outside of, or on, the line of an edge of the other.
     shared = True
     for k in range(3):
@@ -72,7 +76,10 @@ def share_an_area(sides, sides2):
 
 @inlined
 def share_a_segment(a, b, sides, k, m):
-    """Return whether edge k of triangle a and edge m of b share more than a point."""
+    """Return whether edge k of triangle a and edge m of b share more than a point.
+
+    sides[k] are the sides of edge k on which b's corners are, 0 on its line (see `sides_of`).
+    """
     in_line = sides[k][m] == 0 and sides[k][(m + 1) % 3] == 0
     return in_line and overlap(a[k], a[(k + 1) % 3], b[m], b[(m + 1) % 3])
 
@@ -85,8 +92,10 @@ _shared_corner = inlined(lambda m, k: k if k == (m + 1) % 3 else m)
 def _side(corner, k, turns, sides, sides2):
     """Return the side of edge k of the second triangle on which a corner of the polygon is.
 
-    `corner` is numbered as at SECOND. `turns` is -1 if the triangles run around in opposite
-    directions, else 1.
+    It is 1 on the inner side, 0 on the edge's line, -1 outside. `corner` is 0 to 2 for those of the
+    first triangle, SECOND + m for those of the second, CROSSED + 3 i + m where edge i of the first
+    crosses edge m of the second. `turns` is -1 if the triangles run around in opposite directions,
+    else 1; `sides` and `sides2` are as in `share_an_area`.
     """
     if corner < SECOND:
         return sides2[k][corner]
@@ -106,8 +115,10 @@ def _side(corner, k, turns, sides, sides2):
 def _clip(scratch, count, k, turns, sides, sides2):
     """Clip a polygon to the inner side of edge k of the second triangle; return its new count.
 
-    `scratch` has the rows described at ROWS, of which the first two have the `count` corners of the
-    polygon, and get those of the clipped one.
+    The first row of `scratch` has the `count` corners of the polygon, numbered as in `_side`. The
+    second has the edge that follows each: 0 to 2 of the first triangle, SECOND + m of the second.
+    Both get those of the clipped polygon; the other rows are memory. `turns`, `sides` and `sides2`
+    are as in `_side`.
     """
     stay_outlined()
     # `last`, `side` and `after` are the sides of k that corners i - 1, i and i + 1 are on; `edge`
@@ -141,7 +152,8 @@ def _clip(scratch, count, k, turns, sides, sides2):
 def _height(p, a, b):
     """Return (height, size): the height of p over the edge a, b, times its length, in the plane.
 
-    The height is a double-double, positive to the left, and `size` the sum of its absolute terms.
+    The height is a double-double, positive to the left of the edge; `size` is the sum of the
+    absolute values of its terms.
     """
     x, y = floats.two_sum(b[0], -a[0]), floats.two_sum(b[1], -a[1])
     u, v = floats.two_sum(p[0], -a[0]), floats.two_sum(p[1], -a[1])
@@ -150,9 +162,10 @@ def _height(p, a, b):
 
 @kernel
 def edge_crossing(p, q, a, b, axis, row):
-    """Write where the edge p, q crosses the line of a, b to `row` (3,); return if surely rounded.
+    """Write the point where the edge p, q crosses the line of a, b to `row` (3,); return `sure`.
 
-    All are points in space of one plane, which is not parallel to `axis`.
+    All are points in space of one plane, which is not parallel to `axis`. `sure` tells whether the
+    coordinates are correctly rounded.
     """
     # The point is (f q - g p) / (f - g), with heights f of p and g of q over the projected line.
     # Heights are off by less than 16 * 2**-106 of their sizes; numerator and denominator, with the

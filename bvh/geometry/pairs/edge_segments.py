@@ -47,7 +47,8 @@ def _between(p, q, r):
 def _add_end(count, rank, code, point, last, codes, points):
     """Write an end of a segment, before an end of a higher rank; return the new number of ends.
 
-    `count`, 0 or 1, is the number of ends in `codes` and `points` so far, `last` the rank of that.
+    `rank`, `code` and `point` are those of the new end. `count`, 0 or 1, is the number of ends in
+    `codes` (2,) and `points` (2, 3) so far, and `last` the rank of that end.
     """
     stay_outlined()
     at = count
@@ -130,7 +131,10 @@ def _segment(a, k, b, first, codes, points):
 
 @kernel
 def _segment_in_line(a, k, b, m, codes, points):
-    """Write the ends of what edge k of face a and edge m of face b in one line share; return 2."""
+    """Write the ends of what edge k of face a and edge m of face b in one line share; return 2.
+
+    `codes` and `points` are as in `_segment`, with a as the first face; ranks are as at CUT.
+    """
     stay_outlined()
     p, q, r, s = a[k], a[(k + 1) % 3], b[m], b[(m + 1) % 3]
     axis = 0 if p[0] != q[0] else (1 if p[1] != q[1] else 2)

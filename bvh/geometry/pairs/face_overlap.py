@@ -154,7 +154,10 @@ def _decide_sectors(a, b):
 
 @inlined
 def _within(v, a1, a2, turn, p):
-    """Return whether the 2D sector at v from a1 to a2, with that `turn`, contains that to p."""
+    """Return whether the 2D sector at v from a1 to a2 contains the direction from v to p.
+
+    `turn` is 1 if v, a1, a2 turns left, -1 if right.
+    """
     return turn * orient2d(v, a1, p) >= 0 and turn * orient2d(v, p, a2) >= 0
 
 

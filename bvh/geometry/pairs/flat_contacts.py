@@ -23,7 +23,8 @@ def _side(p, q, r):
 def _contact_beyond(p, q, turn, t):
     """Return what triangle t and one with the edge p, q share, if t is not on its inner side.
 
-    The inner side is left if `turn` is 1, right if -1. AREA means that a corner of t is there.
+    The result is POINT or SEGMENT, or AREA if a corner of t is on the inner side of the edge: left
+    if `turn` is 1, right if it is -1. All is in 2D.
     """
     s0 = turn * _side(p, q, t[0])
     if s0 > 0:

@@ -46,7 +46,8 @@ def _farthest(t, a, b):
 def _inner_gap(a, r, b, s, error):
     """Return bounds (low, high) of the gap from b, of radius s, to the surface of a around b.
 
-    The rounded gap is off by at most `error`, and negative if b reaches out of a.
+    a is an axis of radius r; the rounded gap is off by at most `error`. It is negative if b reaches
+    out of a.
     """
     gap = (r - s) - _farthest(b, a[0], a[1])
     return gap - error, gap + error

@@ -23,7 +23,10 @@ MOST_TURNS, MOST_PLANES = 8, 12
 
 @kernel
 def surface_and_sphere(p, q, radius, center, reach):
-    """Return APART, MEET or UNSURE for a surface and the ball of a centre and radius `reach`."""
+    """Return APART, MEET or UNSURE for a surface and the ball of a centre and radius `reach`.
+
+    The surface has the distance `radius` from the axis p, q.
+    """
     # Distances have a relative error of 4 * 2**-53, but for the smallest.
     stay_outlined()
     d = abs(signed_distance(center, p, q, radius))
@@ -34,7 +37,7 @@ def surface_and_sphere(p, q, radius, center, reach):
 
 @kernel
 def surface_and_box(p, q, radius, low, high):
-    """Return APART, MEET or UNSURE for a surface and a solid box."""
+    """Return APART, MEET or UNSURE for the surface `radius` off an axis p, q and a solid box."""
     stay_outlined()
     # A box is inside the shape, which is convex, if its corners are: apart from its surface.
     inside = True

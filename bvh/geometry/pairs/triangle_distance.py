@@ -58,7 +58,10 @@ def _dot_products(w, u, v):
 
 @inlined
 def _nearest_of_segments(w, u, v):
-    """Return (s, t): shares, 0 to 1, of segments where they are nearest (see `_dot_products`)."""
+    """Return (s, t): shares, 0 to 1, of segments u and v where they are nearest, rounded.
+
+    w leads from the start of v to the start of u.
+    """
     # s of the lines, clamped; then the best t for it; if that is clamped, the best s for t.
     a, b, c, e, f, den = _dot_products(w, u, v)
     s = along(b * f - c * e, den)
@@ -76,7 +79,8 @@ def _nearest_of_segments(w, u, v):
 def _foot(t, n, q):
     """Return (inside, foot): whether a point q projects into a triangle t of normal n, and where.
 
-    The foot is a point of the triangle however inaccurate the normal is; q if not `inside`.
+    Both are rounded, but the foot is a point of the triangle however inaccurate the normal is. If
+    not `inside`, the foot is q.
     """
     # x, y, z: weights of t[2], t[0] and t[1] in the foot, up to a factor, negative beyond an edge.
     u, v, r = minus(t[1], t[0]), minus(t[2], t[0]), minus(q, t[0])
@@ -95,8 +99,9 @@ def _foot(t, n, q):
 def nearest_features(a, b):
     """Return (square, x, y, g): nearest points x of triangle a and y of b, and their distance**2.
 
-    All is rounded, and points where edges pierce faces are not found. g is a direction from y to x,
-    more accurate than x - y where it is the normal of a face or of two edges.
+    All is rounded. Edges are measured from edges, and corners from faces: a point where an edge
+    pierces a face is not found. g is a direction from y to x, more accurate than x - y where it is
+    the normal of a face or of two edges.
     """
     stay_outlined()
     best, x, y = INF, a[0], b[0]
@@ -139,8 +144,8 @@ _least = inlined(lambda g, t: min(dot(g, t[0]), min(dot(g, t[1]), dot(g, t[2])))
 def distance_bounds(a, b):
     """Return (low, high, g, x, y): bounds of the distance of two triangles, and nearest points.
 
-    The lower bound is the gap along g, a direction from b to a. The points are relative to b[0].
-    Out of the filter's range, bounds are (0, inf), and g is 0.
+    The lower bound is the gap along g, a direction from b to a. The points x of a and y of b are
+    rounded and relative to b[0]. Out of the filter's range, bounds are (0, inf), and g is 0.
     """
     # The distance of any two points, x of a and y of b, is an upper bound; the gap between the
     # projections on any direction g is a lower one. With u = 2**-53 and `size` the largest
@@ -162,17 +167,21 @@ def distance_bounds(a, b):
 
 @inlined
 def _doubtful(n, sizes):
-    """Return (flat, unsure): whether a cross product counts as 0, and whether that may be wrong."""
+    """Return (flat, unsure): whether a cross product counts as 0, and whether that may be wrong.
+
+    n is a vector of double-doubles; `sizes` are the sums of its components' absolute terms.
+    """
     length, size = floats.largest(floats.high(n)), floats.largest(sizes)
     return length <= PARALLEL * size, SURELY_PARALLEL * size < length <= PARALLEL * size
 
 
 @kernel
 def _between_edges(p, q, r, s, k):
-    """Return (inside, unsure, distance times 2**k, x, y) of the lines of edges p, q and r, s.
+    """Return (inside, unsure, distance, x, y) of the lines of edges p, q and r, s.
 
-    If `inside`, the lines' nearest points are within both edges, at their shares x and y; else the
-    distance is inf. If `unsure`, the edges count as parallel but may not be.
+    If `inside`, the lines' nearest points are within both edges, at their shares x and y, and
+    `distance` is that of the lines times 2**k, which brings lengths to about 1; else it is inf. If
+    `unsure`, the edges count as parallel but may not be.
     """
     stay_outlined()
     u, v = floats.difference(q, p, k), floats.difference(s, r, k)
@@ -201,7 +210,10 @@ def _between_edges(p, q, r, s, k):
 
 @inlined
 def _surely_off_segments(w, u, v):
-    """Return whether a nearest point of the lines of two segments is surely off its segment."""
+    """Return whether a nearest point of the lines of two segments is surely off its segment.
+
+    u and v are the segments' vectors; w leads from the start of v to the start of u.
+    """
     # The shares are s / den and t / den, computed with fewer than 16 roundings on any path.
     a, b, c, e, f, den = _dot_products(w, u, v)
     s, t = b * f - c * e, a * f - b * c
@@ -220,7 +232,10 @@ def point_on(p, q, t):
 
 @inlined
 def _square_to_edge(w, v):
-    """Return the rounded squared distance of a point, at w from its start, from a segment v."""
+    """Return the rounded squared distance of a point from a segment.
+
+    w leads from the segment's start to the point, v from its start to its end.
+    """
     d = moved_along(w, v, -along(dot(v, w), dot(v, v)))
     return dot(d, d)
 
@@ -235,7 +250,7 @@ def _measure_edges(p, q, r, s, k, limit, nearest):
 
     `nearest` is (distance times 2**k, point of the first triangle, point of the second) of the
     nearest features so far. An end is measured from the other edge only if their rounded squared
-    distance times 4**k is at most `limit`. `unsure` is as in `_between_edges`.
+    distance times 4**k is at most `limit`. If `unsure`, the edges count as parallel but may not be.
     """
     stay_outlined()
     # The same features give the same double, whatever the order of their ends is.
@@ -266,8 +281,8 @@ def _measure_edges(p, q, r, s, k, limit, nearest):
 def _over_face(point, face, k):
     """Return (inside, unsure, distance times 2**k, foot) of a point over a face.
 
-    If not `inside`, the distance is inf, and `foot` the point. If `unsure`, the face counts as flat
-    but may not be.
+    If `inside`, the point's projection to the face's plane, the foot, is in the face; else the
+    distance is inf, and `foot` the point. If `unsure`, the face counts as flat but may not be.
     """
     stay_outlined()
     a, b, c = face
@@ -316,8 +331,8 @@ def put_back(p, k):
 def triangle_distance(a, b):
     """Return (sure, low, high, x, y) of two triangles that do not touch.
 
-    If `sure`, both bounds are the distance, to 2 units in the last place; else the exact one is
-    between them. x and y are nearest points of a and b, rounded.
+    If `sure`, both bounds are the distance, within 2 units in the last place of the exact one;
+    otherwise the exact one is between them. x and y are nearest points of a and b, rounded.
     """
     stay_outlined()
     # Lengths are divided by 2**post, lest they overflow; 2**k then brings them to about 1.

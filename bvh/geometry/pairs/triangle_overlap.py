@@ -80,9 +80,9 @@ def _sides(b, a, s):
 def _apex(s):
     """Return (index, up) of the apex: the corner that a plane cuts off from the other two.
 
-    s are the sides of the plane that the corners are on, not all equal. If `up`, the apex is above
-    the plane or in it, and the others are not above; else it is below or in it, and the others are
-    not below. Neither edge at the apex lies in the plane.
+    s are the sides of the plane that the corners are on: 1 above, -1 below, 0 in it, not all equal.
+    If `up`, the apex is above the plane or in it, and the others are not above; else it is below or
+    in it, and the others are not below. Neither edge at the apex lies in the plane.
     """
     above = np.int64(s[0] > 0) + np.int64(s[1] > 0) + np.int64(s[2] > 0)
     below = np.int64(s[0] < 0) + np.int64(s[1] < 0) + np.int64(s[2] < 0)
@@ -159,8 +159,8 @@ def _touch_across(a, b):
 def along_common_line(a, b, s, t):
     """Return 1 if triangles in different planes share nothing, 0 or -1 if a point, -1 if a segment.
 
-    s are the exact sides of b's plane that the corners of a are on, t those of a's plane for b.
-    Neither s nor t may have three equal signs.
+    s are the exact sides of b's plane that the corners of a are on, t those of a's plane that the
+    corners of b are on: 1, -1 or 0. Neither s nor t may have three equal signs.
     """
     # Each triangle meets the line that their planes share in an interval. A shared point gives 0,
     # or -1 where it is all of one triangle's interval and inside of the other's.
@@ -275,10 +275,10 @@ def _segments_touch(first, second):
 
 @inlined
 def _edge_misses(a, b, side, low, high):
-    """Return whether the edge a, b of a triangle in 2D has the rectangle low..high outside of it.
+    """Return whether the edge a, b of a triangle has the rectangle low..high on its outer side.
 
-    `side` is 1 if the third corner is left of the edge, -1 if right, and 0 if it is in line: then
-    both sides are outer ones.
+    All points are in 2D, and touching counts as False. `side` is 1 if the third corner is left of
+    the edge, -1 if right, and 0 if it is in line: then both sides are outer ones.
     """
     # The rectangle's corners that are farthest to the left and to the right of the line.
     left = (low[0] if b[1] > a[1] else high[0], high[1] if b[0] > a[0] else low[1])

@@ -93,8 +93,8 @@ def _loaded(
 ) -> tuple[BVH | Scene, list[BVH]]:
     """Return (the tree or scene in a file, all trees in it).
 
-    `name` is the file in errors, and `content` its bytes, which are mapped if `mmap`. If `verify`,
-    `workers` threads check them, for mapped trees at the first use.
+    `name` is the file in errors, `header` its checked header and `content` its bytes, which are
+    mapped if `mmap`. If `verify`, `workers` threads check them, for mapped trees at the first use.
     """
     trees: list[BVH] = []
     # The header of the file, and those of the trees in a scene.
@@ -234,7 +234,10 @@ def _is_cut_off(content: Any) -> bool:
 
 
 def _mapped(content: Any) -> MappedFile | None:
-    """Return the file, and the place in it, of bytes in a map that begins where the file does."""
+    """Return the file, and the place in it, of `content`, the bytes of a saved tree or scene.
+
+    None unless `content` is a view of a map that begins where its file does.
+    """
     whole = content
     while isinstance(whole.base, np.ndarray):
         whole = whole.base
@@ -257,7 +260,10 @@ class _SavedTree:
     flaw: str = ""  # the error of a mapped tree that is not valid, once known
 
     def fill(self, tree: TreeBase, verify: bool) -> None:
-        """Set the arrays of `tree` from the file, checked if `verify`, or built for this width."""
+        """Set the arrays of `tree` from the file, checked if `verify`.
+
+        If the file was saved for vectors of another width, the tree is built from its primitives.
+        """
         header, kind = self.header, CLASSES[self.header.kind]
         entries = file_formats.entries_of(header)
         assert len(self.content) == end_of(entries)
@@ -313,7 +319,10 @@ class _SavedTree:
 
 
 def _tree(saved: _SavedTree, mmap: bool, verify: bool) -> BVH:
-    """Return the tree of a file; if `mmap` and `verify`, arrays are set at its first use."""
+    """Return the tree of a file, built again if it was saved for vectors of another width.
+
+    Otherwise, if `mmap` and `verify`, its arrays are checked and set at its first use.
+    """
     tree, header = object.__new__(BVH), saved.header
     tree._bounds = kernel_input(np.array(header.bounds).reshape(2, 3))
     tree._quality, tree._build_seconds = header.quality, header.seconds

@@ -53,7 +53,10 @@ def packed_materials(materials: list[Material]) -> bytes:
 
 
 def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -> list[Material]:
-    """Return the checked materials in `data`; `counts` has (vertices, faces) of each one's mesh."""
+    """Return the checked materials in `data`, the bytes that `packed_materials` returned.
+
+    `counts` has the numbers (vertices, faces) of the mesh of each material, for its colours.
+    """
     end = 0
 
     def taken(size: int) -> NDArray[np.uint8]:

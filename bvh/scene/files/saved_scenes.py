@@ -74,6 +74,7 @@ def _instance_tables(
     """Return the columns of the instances of all scenes `parts`, one after another, by name.
 
     "lengths" has the number of bytes of each name, and "text" all names, then all `materials`.
+    `trees` are the trees of all scenes, in the order of the file.
     """
     # In a file, a child is k for tree k, or ~k for scene k, which is below 0.
     codes = {id(tree): k for k, tree in enumerate(trees)}
@@ -106,7 +107,11 @@ def scene_of(
     tree_of: Callable[[file_formats.TreeHeader, NDArray[np.uint8]], TreeBase],
     new_scene: Callable[[], AnyScene], threads: int,
 ) -> AnyScene:  # fmt: skip
-    """Return the scene of a file; ValueError if its tables or headers of its trees are wrong."""
+    """Return the scene of a file; ValueError if its tables or the headers of its trees are wrong.
+
+    `header` is its checked header, and `content` its bytes, whose tables `threads` threads check.
+    `tree_of` makes a tree from its header and bytes, and `new_scene` an empty scene.
+    """
     tables = read_arrays(content, file_formats.tables_of(header), header.digests, threads)
     _check_counts(tables, header)
     _check_instances(tables, header)
@@ -226,7 +231,11 @@ def _assembled(
     tables: Tables, names: list[str | None], trees: list[TreeBase], attributes: list[Attributes],
     new_scene: Callable[[], AnyScene],
 ) -> AnyScene:  # fmt: skip
-    """Return the outermost scene, which is the last one in the file, after those nested in it."""
+    """Return the outermost scene, which is the last one in the file, after those nested in it.
+
+    `names` are those of all instances, `attributes` those of `trees`; `new_scene` makes an empty
+    scene. A child in "children" is the index of a tree, or ~k, below 0, for scene k.
+    """
     scenes: list[AnyScene] = []
     total, end = len(tables["scenes"]), 0
     # Whether a tree has any attributes, or reversed faces.

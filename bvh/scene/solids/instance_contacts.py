@@ -109,11 +109,12 @@ def _subtree_worker(
 ) -> Work:  # fmt: skip
     """Return a function for `share_long` that searches for contacts; a task is a pair of subtrees.
 
-    Task i is the pair `entries[i]` of subtrees of the pair `which[i]` of leaves. The function flags
-    pairs of instances in `touching`. A contact copies ``enough[1]`` to ``enough[0]``; the search
-    stops once ``enough[0]`` or ``cancel[0]`` is not 0.
+    Task i is the pair `entries[i]` of subtrees of the pair `which[i]` of leaves. The function sets
+    `touching`, a flag for each pair of instances. A contact copies ``enough[1]`` to ``enough[0]``;
+    the search stops once ``enough[0]`` or ``cancel[0]`` is not 0.
     """
-    # One pair of leaves has up to `most` tasks, for which a search needs room.
+    # `group_of` has the pair of instances of each pair of leaves. One pair of leaves has up to
+    # `most` tasks, for which a search needs room.
     job, group_of, most = nearby.job, nearby.instances, int(np.bincount(which).max())
     shelf = Shelf(lambda: meeting_pairs.new_pair_search(most))
 
@@ -134,7 +135,10 @@ def _subtree_worker(
 def _leaf_worker(
     nearby: NearbyLeaves, touching: NDArray[np.bool_], enough: Ids, cancel: Ids
 ) -> Work:
-    """Return a function as `_subtree_worker` does, but a task is a pair of leaves."""
+    """Return a function for `share_long` that searches for contacts; a task is a pair of leaves.
+
+    It sets `touching`, and stops by `enough` and `cancel`, as that of `_subtree_worker` does.
+    """
     job = nearby.job
     trees, trees2 = job.first.tree_of[job.rows], job.second.tree_of[job.rows2]
     # `job` keeps the trees at these addresses alive.

@@ -222,7 +222,11 @@ class InstanceQueries(SceneContent):
         return with_progress(find_interferences, progress, view, names, ignored, limit, workers)
 
     def _over_triangles(self, query: str) -> SceneView:
-        """Return the current view; TypeError if the method `query` does not take a visible leaf."""
+        """Return the current view; TypeError if `query` does not take primitives of a visible leaf.
+
+        `query` is the name of a method. All take triangles, and those in SHAPE_QUERIES also
+        spheres and capsules.
+        """
         view = self._current()
         if (other := view.first_other(-1, query in SHAPE_QUERIES)) is not None:
             what = f"instance {self.path(other[0])} leads to {other[1]}"

@@ -44,7 +44,10 @@ class InstanceSolids:
         return BVH.from_triangles(mesh.vertices, mesh.faces, warn=False)
 
     def solid(self, query: str, owner: int) -> Solid:
-        """Return an instance as a tree, ball or capsule; ValueError, by `query`, if no solid."""
+        """Return an instance as a tree, or as a ball or capsule; ValueError if it is no solid.
+
+        `query` is the method that the message names.
+        """
         name, leaves = f"instance {owner}", self.leaves(owner)
         trees = self.view.tree_of[leaves]
         if not self.view.round_trees[trees].any():
@@ -67,7 +70,10 @@ def _relation(first: Solid, second: Solid, margin: float, threads: int) -> str:
 
 
 def near_instances(view: SceneView, ignored: Rows, reach: float, threads: int) -> Rows:
-    """Return the ids (n, 2) of instances whose boxes are within `reach`, as `candidates`."""
+    """Return the ids (n, 2) of instances whose boxes are within `reach` of each other, ascending.
+
+    `ignored` has ``lower id << 32 | higher id`` for pairs of instances to leave out.
+    """
     nearby = candidates(view, view, ignored, reach, threads)
     pairs, side = nearby.owners[nearby.begins[:-1]], nearby.job.first
     visible = side.visible
@@ -188,7 +194,10 @@ def _row_of(
     solids: InstanceSolids, pair: tuple[int, int], states: tuple[_Solidity, _Solidity],
     margin: float, threads: int,
 ) -> _Row | None:  # fmt: skip
-    """Return the row of two instances; None if they are farther apart than `margin`."""
+    """Return the row of two instances; None if they are farther apart than `margin`.
+
+    `pair` has the ids of the instances, and `states` says which of them are solids.
+    """
     flaws = "; ".join(state.flaw for state in states if state.flaw)
     if min(state.open_edges for state in states) < 0:
         # No query measures an instance that is neither over triangles nor one sphere or capsule.

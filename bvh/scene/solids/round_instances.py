@@ -67,7 +67,12 @@ class PartPairs(NamedTuple):
         return self.first.ids[self.rows], self.second.ids[self.rows2]
 
     def gaps(self, begin: int = 0, end: int | None = None) -> Reals:
-        """Return the numbers of `round_gaps.find_gaps` for the pairs begin..end - 1, or for all."""
+        """Return SIZE numbers for each of the pairs begin..end - 1: by default, for all pairs.
+
+        The numbers are a lower and an upper bound of the gap between the surfaces; the two points
+        of the axes, or of axis and face, that are nearest to each other (3 numbers each); and the
+        direction (3 numbers) from the second to the first.
+        """
         sides: list[Any] = []
         for parts, rows in ((self.first, self.rows), (self.second, self.rows2)):
             sides += map(kernel_input, (parts.corners, parts.radii, rows[begin:end]))
@@ -97,6 +102,7 @@ class RoundInstances:
     """
 
     def __init__(self, view: SceneView, other: SceneView) -> None:
+        """Compare leaves of `view`, side 0, with leaves of `other`, side 1."""
         self._views = view, other
         # By (side, leaf), once computed: the shapes, and the search among the boxes around them.
         self._cached_shapes: dict[tuple[int, int], Parts] = {}
@@ -227,7 +233,8 @@ class RoundInstances:
 def axes_of(points: Reals) -> Reals:
     """Return the axes of spheres or capsules as triangles (n, 3, 3) without area: start, end, end.
 
-    A row of `points` has a box (6 numbers), the centre or both ends of an axis, and the radius.
+    A row of `points` has the box (6 numbers), the centre of a sphere or both ends of a capsule's
+    axis (3 numbers each), and the radius.
     """
     start, end = points[:, 6:9], points[:, -4:-1]
     return np.stack([start, end, end], axis=1)
@@ -257,7 +264,10 @@ def _hidden(arrays: TreeArrays) -> Ids:
 
 
 def least_gap(pairs: PartPairs, gaps: Reals, limit: float) -> Nearest | None:
-    """Return the pair with the least of the `gaps`, if up to `limit`; of equal ones the lowest."""
+    """Return the pair with the least gap, and of equal gaps the lowest ids; None above the limit.
+
+    `gaps` is the result of `PartPairs.gaps` for all pairs: it begins with lower and upper bounds.
+    """
     low, high, (first, second) = gaps[:, 0], gaps[:, 1], pairs.ids
     rows = np.flatnonzero(low <= min(float(high.min(initial=np.inf)), limit))
     best: tuple[float, int, int] = (np.inf, -1, -1)
@@ -281,8 +291,9 @@ def least_gap(pairs: PartPairs, gaps: Reals, limit: float) -> Nearest | None:
 def _positions(first: Parts, second: Parts, gap: Reals) -> Reals:
     """Return the points (2, 3) on the surfaces of two parts that are nearest to each other.
 
-    `first` and `second` have one part each, and `gap` is the row of `PartPairs.gaps` for both.
-    Where the surfaces cross, the result is between the nearest points of the axes.
+    `first` and `second` have one part each, and `gap` is the row of `PartPairs.gaps` for both: two
+    bounds, the nearest points x and y of the axes, and the direction from y to x. Where the
+    surfaces cross, the result is between x and y.
     """
     x, y, direction = gap[2:5], gap[5:8], gap[8:11]
     r, s = float(first.radii[0]), float(second.radii[0])
@@ -309,7 +320,10 @@ def _foot(axis: Reals, point: Reals) -> Reals:
 
 
 def unit_along(vector: Reals, axis: Reals) -> Reals:
-    """Return the unit vector along `vector`; if that is 0, one at a right angle to an axis."""
+    """Return the unit vector along `vector`; if that is 0, one at a right angle to an axis.
+
+    `axis` has the ends of the axis in its first two rows; any direction will do if they are equal.
+    """
     if not vector.any():
         v = axis[1] - axis[0]
         vector = np.cross(v, np.eye(3)[np.abs(v).argmin()]) if v.any() else np.eye(3)[0]

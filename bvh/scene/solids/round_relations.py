@@ -47,8 +47,11 @@ def relations(
     tree: BVH, other: BVH, transform: ArrayLike | None, threads: int | None,
     progress: ProgressLike | None,
 ) -> list[str]:  # fmt: skip
-    """Return the relation of two trees, one of them round, for each transform of `other`."""
-    thread_count(threads)  # only checked: one thread decides
+    """Return the relation of two trees for each transform (..., 4, 4) of `other`.
+
+    At least one tree is over spheres or capsules. One thread decides; `threads` is only checked.
+    """
+    thread_count(threads)
     first, found = _solid_of("this tree", tree, IDENTITY), []
     maps = maps_of(other, transform).reshape(-1, 3, 4)
     with heard(progress) as report:
@@ -74,7 +77,8 @@ def _solid_of(name: str, tree: Any, transform: Reals) -> Solid:
 def round_of(query: str, name: str, shapes: Any, transform: Reals) -> Round:
     """Return the only one of spheres or capsules `shapes`, moved by `transform` (3, 4).
 
-    ValueError, naming the method `query` and the shapes, if there are more, or its radius is 0.
+    ValueError if there are none, several, or one of radius 0: the message says that the method
+    `query` needs one, and calls the shapes `name`.
     """
     shape = shape_of(shapes)
     _, _, is_valid = shape.bounds(shapes.points)
@@ -157,10 +161,12 @@ def _relation_of_rounds(first: Round, second: Round) -> str:
 
 
 def _relation_to_mesh(solid: Round, mesh: BVH) -> str:
-    """Return the relation of a ball or capsule to a mesh."""
-    # The interior of the solid meets the surface of the mesh if a face is nearer to the axis than
-    # the radius. Then the solid contains the mesh if it holds all corners; else they overlap. low
-    # and high are bounds of the distances of faces from the axis.
+    """Return the relation of a ball or capsule to a mesh.
+
+    The interior of the solid meets the surface of the mesh if a face is nearer to the axis than the
+    radius. Then the solid contains the mesh if it holds all corners; else they overlap.
+    """
+    # Bounds of the distances of faces from the axis.
     axis, faces = _parts_of(solid._replace(radius=0.0)), _parts_of(mesh)
     low, high = _all_pairs(axis, faces).gaps().T[:2]
     unsure = np.flatnonzero((low <= solid.radius) & (high >= solid.radius))

@@ -52,7 +52,11 @@ def contacts(tree: TreeBase, other: TreeBase) -> Any:
     def run(
         transform: Reals | None, itself: bool, threads: int, progress: Progress | None
     ) -> NDArray[np.int32]:
-        """Return the ids (m, 2) of pairs that meet, as `overlap_batches.find_pairs`; one thread."""
+        """Return the ids (m, 2) of pairs that meet, ascending; `transform` moves `other`.
+
+        If `itself`, both trees are one, and each pair counts once. One thread searches: `threads`
+        is unused, as the signature is shared with `overlap_batches.find_pairs`.
+        """
         view = _view_of(tree, other, maps_of(other, transform))
         pairs = RoundInstances(view, view).touching(0, 0 if itself else 1, itself)
         if progress is not None:
@@ -70,8 +74,10 @@ def leaf_contacts(
 
     Pair k is the leaf rows[k] of `view` and rows2[k] of `content`: a scene, or a tree that
     `transform` moves. If `itself`, both are one scene, and pairs of parts of one leaf count once.
-    Return (flags, codes): flags (n,) of the other pairs of leaves, and pairs (m, 2) of parts, each
-    as ``leaf << 32 | id``.
+
+    Return (flags (n,), codes): the flags are True for pairs of leaves without spheres and capsules,
+    which are not searched. For each other pair, `codes` has the pairs (m, 2) of parts that meet,
+    each as ``leaf << 32 | id``.
     """
     if isinstance(content, TreeBase):
         first, maps = np.zeros(1, np.int32), maps_of(content, transform)[None]
@@ -87,7 +93,10 @@ def leaf_contacts(
 
 
 def maps_of(other: TreeBase, transform: ArrayLike | None) -> Reals:
-    """Return the first three rows of transforms (..., 4, 4) of a tree, checked, also to be EVEN."""
+    """Return the first three rows of transforms (..., 4, 4) of the tree `other`, checked.
+
+    ValueError unless all are affine maps, and EVEN for spheres and capsules.
+    """
     if transform is None:
         return IDENTITY
     maps = affine_maps("transform", transform)
@@ -109,7 +118,7 @@ def _find_nearest(
 ) -> tuple[Reals, Reals, NDArray[np.int32]]:  # fmt: skip
     """Return distances (n,), positions (n, 2, 3) and parts (n, 2) for n `maps` of the second tree.
 
-    They are infinite, NaN and -1 for distances above `limits` (n,).
+    They are infinite, NaN and -1 where the distance is above the limit in `limits` (n,).
     """
     count = len(maps)
     distance, position = np.full(count, math.inf), np.full((count, 2, 3), np.nan)
