@@ -135,8 +135,9 @@ read_box = inlined(lambda records, i: (vector(records, 2 * i), vector(records, 2
 def box_interval(o, d, lower, upper):
     """Return (hit, near, far) of the line of a finite ray in a closed box, for t of any sign.
 
-    A hit is decided exactly; a miss is (False, inf, -inf). Both ends are correctly rounded, but
-    none becomes 0 or infinite. Inverted or NaN bounds make an empty box.
+    A hit is decided exactly; a miss is (False, inf, -inf). Both ends are correctly rounded: a
+    non-zero end never becomes 0, a finite one never infinite. An infinite bound does not limit the
+    box; inverted or NaN bounds make an empty one.
     """
     if not is_box(lower, upper):
         return False, INF, -INF

@@ -140,7 +140,8 @@ class Stage:
             "normals": (lambda: sight.flat.flat, np.nan),
             "position": (lambda: sight.flat.points, np.nan),
         }
-        values, miss = ways[name][0](), ways[name][1]
+        compute, miss = ways[name]
+        values = compute()
         filled = np.full((*sight.mask.shape, *values.shape[1:]), miss, values.dtype)
         filled[sight.mask] = values
         return filled

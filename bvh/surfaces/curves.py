@@ -142,7 +142,8 @@ def _polygons_in_planes(own: Mesh, other: Mesh, pairs: Ids) -> Polygons:
     starts, scratch = np.zeros(len(pairs) + 1, np.int64), np.empty((ROWS, MOST + 1), np.int64)
     inputs = kernel_input(pairs), scratch, corners, starts, sizes
     common_polygons(own.corners, other.corners, *inputs)
-    return Polygons(corners[: starts[-1]], starts[:-1], sizes)
+    # A copy, because `corners` has room for the most corners of each pair.
+    return Polygons(corners[: starts[-1]].copy(), starts[:-1], sizes)
 
 
 class _Found(NamedTuple):

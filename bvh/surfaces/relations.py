@@ -251,10 +251,14 @@ def _parts_inside(
             begin = None
 
 
-def _is_flat(surface: Surface, edge: int) -> bool:
-    """Return whether edge 3 i + k is of two faces in one plane, such as the diagonal of a quad."""
-    alike = np.flatnonzero(surface.first_of_edge == surface.first_of_edge[edge])
-    faces = [surface.face(int(e) // 3) for e in alike]
+def _is_flat(surface: Surface, edge: int, firsts: Whole, order: Whole) -> bool:
+    """Return whether edge 3 i + k is of two faces in one plane, such as the diagonal of a quad.
+
+    `order` has all edges sorted by `Surface.first_of_edge`, and `firsts` these numbers, ascending.
+    """
+    first = surface.first_of_edge[edge]
+    begin, end = np.searchsorted(firsts, [first, first + 1])
+    faces = [surface.face(int(e) // 3) for e in order[begin:end]]
     flat = not any(any(dots(faces[0].plane, face.corners)) for face in faces)
     return len(faces) == 2 and faces[0].has_area and flat
 
@@ -269,10 +273,12 @@ def longest_part(own: Surface, other: Surface, side: int, pairs: Pairs) -> float
     if side == 1:
         # Put the faces of `own` first and sort by them.
         pairs = pairs[np.lexsort(pairs.T), ::-1]
+    order = np.argsort(own.first_of_edge, kind="stable")
+    firsts = own.first_of_edge[order]
     for edge, most, faces in edges_that_meet(own, other, pairs):
         if most <= best:
             break
-        if _is_flat(own, edge):
+        if _is_flat(own, edge, firsts, order):
             continue
         # Edge 3 i + k leads from corner k of face i to the next one; k - 2 is the index of that.
         corners = own.corners[edge // 3]
