@@ -52,8 +52,8 @@ OPTIONS = RayOptions(sort=False)
 TURNS = np.array([[0, 1, 2], [2, 0, 1], [1, 2, 0]])
 
 
-# Scratch of one thread, reused from batch to batch: directions, numbers of crossings, and indices
-# of points that may be on a face.
+# Scratch of one thread, reused from batch to batch: directions (MAX_INSIDE, 3), numbers of
+# crossings, and indices of points that may be on a face.
 _SHELF: Shelf[tuple[NDArray[Any], ...]] = Shelf(
     lambda: (np.empty((MAX_INSIDE, 3)), *np.empty((2, MAX_INSIDE), np.int64))
 )
@@ -163,15 +163,18 @@ def _corners(arrays: TreeArrays) -> list[float]:
     return corners
 
 
-def on_surface(search: RayTarget, batch: RayBatch) -> NDArray[np.bool_]:
-    """Return which rays of a batch begin on a face with an area, (n,), by rays of t from 0 to 0."""
+def on_surface(search: RayTarget, batch: RayBatch, threads: int = 1) -> NDArray[np.bool_]:
+    """Return which rays of a batch begin on a face with an area, (n,), by rays of t from 0 to 0.
+
+    All rays must have the same mask.
+    """
     # A ray in the plane of a face misses it. Of three directions that are not in one plane, at most
     # two are in the plane of the face.
     rays = batch.rays
     turned = kernel_input(rays.directions.take(TURNS, axis=1).reshape(-1, 3))
     origins = kernel_input(rays.origins.repeat(3, axis=0))
     short = Rays(origins, turned, AT_POINT, AT_POINT, rays.masks)
-    hits = search.any_hits(RayBatch(short, (len(origins),)), OPTIONS)
+    hits = search.any_hits(RayBatch(short, (len(origins),)), OPTIONS._replace(threads=threads))
     return np.asarray(np.reshape(hits, (-1, 3)).any(axis=1))
 
 
