@@ -24,7 +24,8 @@ def columns_of(result: Any) -> dict[str, Any]:
 def factory_of(kind: type[Result], *without: str) -> Callable[..., Result]:
     """Return a function fill(values, source=None) that makes a result of the class `kind`.
 
-    `values` are its fields in order, but those named in `without`, which are None.
+    `values` are the fields of the class in their order, without the fields named in `without`,
+    which are None. Hits compute their positions from `source` (see `locations`).
     """
     # Generated code is as fast as one assignment for each field; the `__init__` of a frozen class
     # takes longer than a ray.
@@ -64,7 +65,7 @@ def selected(array: Any, index: Any, axes: int = 0) -> Any:
 def truth_of(result: object, truth: Any, axes: int, instead: str) -> bool:
     """Return `truth` as a bool for a single query; for a batch of some `axes`, raise a ValueError.
 
-    The text recommends the expression `instead`.
+    numpy does so, too. The text recommends the expression `instead`.
     """
     if axes:
         kind = type(result).__name__
@@ -160,10 +161,13 @@ class PerQuery(Table):
 
     @classmethod
     def _of(cls, rows: Sequence[Any], nothing: Any, shape: tuple[int, ...]) -> Self:
-        """Return the result for `rows`, the fields of one query each, as is `nothing`."""
+        """Return the result of some queries of the leading shape `shape`.
+
+        Each row has the fields of one query, in order, as has `nothing`, a query without a result.
+        """
         columns = {}
         for field, values in zip(fields(cls), zip(*rows, nothing, strict=True), strict=True):  # type: ignore[arg-type]
-            # With `nothing`, arrays without rows have their other axes, too.
+            # With `nothing`, arrays without rows have their types and other axes, too.
             array = np.array(values, COLUMN_TYPES.get(field.name))[:-1]
             more = array.shape[1:]
             columns[field.name] = array.reshape(*shape, *more) if more else shaped(shape, array)[0]
@@ -193,7 +197,10 @@ class PerQuery(Table):
 
     @property
     def mask(self) -> TruthResult:
-        """True where there is a hit or closest point: ``hits[hits.mask]`` has no misses."""
+        """True where there is a hit, or a closest point, with the leading shape of the batch.
+
+        ``hits[hits.mask]`` are the hits without the misses.
+        """
         return self.prim_id >= 0
 
     def __repr__(self) -> str:
@@ -216,7 +223,7 @@ class PerQuery(Table):
         return f"{type(self).__name__}({inner})"
 
     def _owners_text(self, mask: NDArray[np.bool_]) -> str:
-        """Return the number of instances in `mask` as text, for hits of a scene."""
+        """Return the number of instances hit by entries in `mask`, as text; empty here."""
         return ""
 
     def _costs_text(self) -> str:
