@@ -65,7 +65,7 @@ def selected(array: Any, index: Any, axes: int = 0) -> Any:
 def truth_of(result: object, truth: Any, axes: int, instead: str) -> bool:
     """Return `truth` as a bool for a single query; for a batch of some `axes`, raise a ValueError.
 
-    numpy does so, too. The text recommends the expression `instead`.
+    The text recommends the expression `instead`.
     """
     if axes:
         kind = type(result).__name__
