@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.answers.other_libraries import in_library_of, in_numpy
 from bvh.queries.verbs import COLUMN_TYPES
@@ -45,7 +45,7 @@ def factory_of(kind: type[Result], *without: str) -> Callable[..., Result]:
     return scope["fill"]  # type: ignore[no-any-return]
 
 
-def listed_kinds(nouns: str, kinds: Any) -> str:
+def listed_kinds(nouns: str, kinds: ArrayLike) -> str:
     """Return text such as "3 pairs: 1 equal, 2 touching", for the kind of each of some pairs."""
     names, counts = np.unique(kinds, return_counts=True)
     listed = ", ".join(f"{n} {name}" for n, name in zip(counts, names, strict=True))
@@ -160,7 +160,9 @@ class PerQuery(Table):
     _more_axes: ClassVar[dict[str, int]] = {}
 
     @classmethod
-    def _of(cls, rows: Sequence[Any], nothing: Any, shape: tuple[int, ...]) -> Self:
+    def _of(
+        cls, rows: Sequence[tuple[Any, ...]], nothing: tuple[Any, ...], shape: tuple[int, ...]
+    ) -> Self:
         """Return the result of some queries of the leading shape `shape`.
 
         Each row has the fields of one query, in order, as has `nothing`, a query without a result.
