@@ -14,7 +14,11 @@ __version__ = "0.2.0"
 
 
 def _modules_of(package: ModuleSpec) -> dict[str, str]:
-    """Return the module of each public name of a package, by the lines of its stub file."""
+    """Return the module of each public name of a package, as its stub file lists them.
+
+    The stub, `__init__.pyi` in the package's folder, has a line for each name:
+    ``from module import name as name``.
+    """
     # By the loader, because the package may be in a zip file.
     loader: Any = package.loader
     stub = loader.get_data(os.path.join(os.path.dirname(str(package.origin)), "__init__.pyi"))

@@ -82,10 +82,13 @@ BYTES = OUTPUT + 128
 def _for_compiled_code(check: Callable[..., None] | None = None) -> Callable[[Query], Query]:
     """Return a decorator for functions that only compiled functions can call.
 
-    `check`, if given, gets Numba's types of the arguments when a call is compiled, and may raise.
+    `check`, if given, is called when a call is compiled, with Numba's types in place of the
+    arguments; it raises if the function does not support these types.
     """
 
     def register(function: Query) -> Query:
+        """Return the decorated function; called from Python, it raises a TypeError."""
+
         @wraps(function)
         def refuse(*_: object, **__: object) -> NoReturn:
             raise TypeError(
@@ -96,6 +99,7 @@ def _for_compiled_code(check: Callable[..., None] | None = None) -> Callable[[Qu
         @by_type(refuse)
         @wraps(function)
         def choose(*given: Any, **named: Any) -> Query:
+            # Numba calls this with types, and compiles the function that it returns.
             if check is not None:
                 check(*given, **named)
             return function
@@ -108,7 +112,10 @@ def _for_compiled_code(check: Callable[..., None] | None = None) -> Callable[[Qu
 
 
 def _check_outputs(arrays, origin, direction, t_min, t_max, t, prim_id):
-    """Raise a TypingError unless `first_hits` can fill arrays of the types `t` and `prim_id`."""
+    """Raise a TypingError unless `first_hits` can fill arrays of the types `t` and `prim_id`.
+
+    The others are unused: Numba passes the types of all arguments.
+    """
     for name, array, dtype in (("t", t, types.float64), ("prim_id", prim_id, types.int32)):
         good = isinstance(array, types.Array) and (array.dtype, array.layout) == (dtype, "C")
         if not (good and array.mutable):
@@ -156,7 +163,10 @@ def any_hit(
 ) -> bool:
     """Return whether a ray hits anything: True exactly where `closest_hit` has a hit.
 
-    Arguments are as in `closest_hit`.
+    Parameters
+    ----------
+    arrays, origin, direction, t_min, t_max
+        The `arrays` of a tree and a ray with its range of t, as in `closest_hit`.
 
     Examples
     --------
@@ -181,7 +191,7 @@ def first_hits(
     Parameters
     ----------
     arrays, origin, direction, t_min, t_max
-        As in `closest_hit`.
+        The `arrays` of a tree and a ray with its range of t, as in `closest_hit`.
     t : ndarray of float64, shape (k,), C-contiguous
         Filled with the t of hits, nearest first; items after the number returned are meaningless.
     prim_id : ndarray of int32, shape (k,), C-contiguous
@@ -199,8 +209,8 @@ def first_hits(
     >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [4, 0, 0], [0, 4, 0]], [[0, 1, 2]])
     >>> @numba.njit
     ... def nearest(arrays, t, prim_id):
-    ...     o, d = (1.0, 1.0, 2.0), (0.0, 0.0, -1.0)
-    ...     return kernels.first_hits(arrays, o, d, 0.0, np.inf, t, prim_id)
+    ...     ray = (1.0, 1.0, 2.0), (0.0, 0.0, -1.0)
+    ...     return kernels.first_hits(arrays, ray[0], ray[1], 0.0, np.inf, t, prim_id)
     >>> t, prim_id = np.zeros(3), np.zeros(3, np.int32)
     >>> count = nearest(tree.arrays, t, prim_id)
     >>> t[:count], prim_id[:count]
@@ -218,7 +228,7 @@ def visit_hits(
     Parameters
     ----------
     arrays, origin, direction, t_min, t_max
-        As in `closest_hit`.
+        The `arrays` of a tree and a ray with its range of t, as in `closest_hit`.
     visit : function compiled with numba.njit
         ``visit(ray_id, prim_id, t, u, v, data) -> bool``, like a filter; ray_id is 0. It ends the
         search by returning True. It may write to `data`. In a tree of quality "high", which holds

@@ -125,7 +125,10 @@ _longs, _flags = _array_of(wp.array(dtype=wp.int64)), _array_of(wp.array(dtype=w
 
 
 def _tracer(every_hit: bool) -> Any:
-    """Return the function `trace`: all stages for one ray; it counts hits if `every_hit`."""
+    """Return the function `trace` below: all stages for one ray, in the thread's own memory.
+
+    With `every_hit` the function counts hits, otherwise it finds the closest hit or any hit.
+    """
     # True: each stage serves scenes, too; False: `measure` serves no lists.
     search = search_function(LARGE_STACK, True, every_hit)
     decide = decide_function(triangle_side, exact_distance, True)
@@ -136,9 +139,10 @@ def _tracer(every_hit: bool) -> Any:
         target: Target, origin: wp.vec3d, direction: wp.vec3d, t_min: wp.float64,
         t_max: wp.float64, goal: wp.int32,
     ):  # fmt: skip
-        """Return the `Hit` of a ray, t_min to t_max, for the goal CLOSEST, ANY or COUNT of `marks`.
+        """Return the `Hit` of a ray for the goal CLOSEST, ANY or COUNT of `marks`.
 
-        Only CLOSEST fills t, u, v, prim_id, leaf and front; ANY and COUNT fill `count`.
+        Only CLOSEST fills t, u, v, prim_id, leaf and front; ANY and COUNT fill `count`. The range
+        of the ray is t_min to t_max, in lengths of `direction`.
         """
         hit = Hit()
         hit.t = INF

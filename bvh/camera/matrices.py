@@ -97,6 +97,7 @@ def affine(name: str, value: ArrayLike) -> list[Row]:
     """Return the 4 x 4 matrix `value` as four rows of integers; it must be affine and invertible.
 
     The rows are the matrix times a positive factor, which is the last number of the last row.
+    Errors call the argument `name`.
     """
     array = matrix(name, value, (4, 4))
     if array[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
@@ -129,7 +130,7 @@ def picture_rows(rows: list[Row], raster: Raster) -> list[Row]:
     """Return rows that map to the coordinates of `raster`, from rows that map to device pixels.
 
     Rows are x, y, ..., w of integers, which map a homogeneous point to (x / w, y / w), in device
-    pixels with y down.
+    pixels with y down. All are multiplied by a common factor.
     """
     x, y, *rest = rows
     if raster.y == "up":
@@ -166,9 +167,9 @@ def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
 def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: Row) -> Geometry:
     """Return the geometry of a parallel projection, given by rows of integers and a number.
 
-    x and y map a homogeneous point, over its weight and the positive `w`, to its pixel. Rays go
-    where z grows and x and y stay the same, from the plane of equal z through `eye`, a homogeneous
-    point.
+    The products of x and y with a homogeneous point, over its weight and the positive `w`, are its
+    pixel. Rays go where the product of z grows and those of x and y stay the same, from the plane
+    of equal z through `eye`, a homogeneous point. Errors call the matrix `name`.
     """
     # As columns / det is the inverse of the rows x, y, z, `forward` changes z by |z| alone, step_x
     # changes x by w, which is one pixel, and step_y changes y by w.
@@ -229,7 +230,10 @@ def from_renderer(
 
 
 def _is_transposed(clip_matrix: NDArray[np.float64], first: int, last: int) -> bool:
-    """Return whether a projection, of depths `first` to `last`, seems to multiply row vectors."""
+    """Return whether a projection seems to multiply row vectors, so that it must be transposed.
+
+    `first` and `last` are the depths of the near and the far plane in clip space.
+    """
     # The transpose of a projection may be a projection, too. But the last row of common ones, which
     # gives w, is 0 0 1 0 or 0 0 -1 0 (perspective) or 0 0 0 1 (parallel): if instead the last
     # column is, the matrix is transposed.
@@ -253,7 +257,7 @@ def _perspective_range(
     """Return the distances of the near and the far plane from the eye; far may be infinite.
 
     The rows map a homogeneous point to its pixel (x / w, y / w) and its depth z / w in clip space,
-    `first` at the near plane and `last` at the far plane.
+    `first` at the near plane and `last` at the far plane. Errors call the matrix `name`.
     """
     # `axis` is the direction of the view, not normalised: w is 0 in the plane of the eye.
     eye, axis = _origin(name, (x, y, w)), w[:3]
@@ -295,7 +299,10 @@ def _length(vector: Row) -> int:
 
 
 def _invertible(name: str, x: Row, y: Row, z: Row) -> tuple[list[Row], int]:
-    """Return (columns of the adjugate, determinant) of rows x, y, z without fourth numbers."""
+    """Return (columns of the adjugate, determinant) of rows x, y, z without fourth numbers.
+
+    Raises a ValueError, which calls the matrix `name`, if the determinant is 0.
+    """
     columns, det = adjugate(x, y, z)
     if det == 0:
         raise ValueError(f"{name} must be invertible")

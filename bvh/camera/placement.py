@@ -47,6 +47,7 @@ def view_geometry(
     if np.linalg.norm(side) < 1e-12:
         if up is not None:
             raise ValueError(f"up must not be along the view, got {up!r}")
+        # The last letter of `default` is the axis, without its sign.
         side = np.cross(forward, upward(UP_ON_MAPS[default[-1]]))
     right = side / np.linalg.norm(side)
     width, height, direction, ratio = raster
@@ -112,6 +113,7 @@ def half_height_of(fov_y: float) -> float:
 def oblique(up: Axis | ArrayLike) -> Floats:
     """Return the default view direction for `up`, oblique and a little downward, not normalised."""
     axis = upward(up)
+    # The world axis that `up` is farthest from gives a horizontal direction.
     side = np.cross(axis, np.eye(3)[np.abs(axis).argmin()])
     side /= np.linalg.norm(side)
     return np.asarray(0.8 * np.cross(axis, side) + 0.5 * side - 0.4 * axis)
@@ -120,9 +122,9 @@ def oblique(up: Axis | ArrayLike) -> Floats:
 def eye_that_sees(source: Any, box: Floats, basis: Floats, half: Floats) -> Floats:
     """Return the position (3,) of the nearest eye that sees all of `source`, a tree or scene.
 
-    For another source, or one without finite points, it sees the corners of `box`, (2, 3). `basis`
-    has the columns right, up and forward; `half` is half the width and height, at depth 1, of the
-    part of the picture to be filled.
+    For another source, or one without finite points, it sees the corners of `box`, (2, 3), whose
+    middle is then at the picture's centre. `basis` has the columns right, up and forward; `half` is
+    half the width and height, at depth 1, of the part of the picture to be filled.
     """
     middle, points = 0.5 * box[0] + 0.5 * box[1], _outline_of(source)
     if points is not None:
@@ -165,7 +167,10 @@ def _outline_of(source: Any) -> Floats | None:
 
 
 def _outline_of_leaves(leaves: Any) -> Floats:
-    """Return the points of `_outline_of` of a scene's leaves whose mask is not 0, in the world."""
+    """Return the points (n, 3), in the world, of a scene's leaves whose mask is not 0.
+
+    They are vertices, or corners of the leaves' bounds if there are more than MAX_SIZE primitives.
+    """
     shown = np.flatnonzero(leaves.masks != 0)
     sizes = np.array([len(tree) for tree in leaves.trees] or [0], np.int64)
     exact = int(sizes[leaves.tree_of[shown]].sum()) <= MAX_SIZE
@@ -185,8 +190,8 @@ def _in_view(points: Floats, right: Floats, up: Floats, forward: Floats) -> Floa
 def _eye_before(points: Floats, slopes: Floats) -> Floats:
     """Return the deepest eye that sees all `points` (n, 3); all are (right, up, depth).
 
-    `slopes` are the largest |right| / depth and |up| / depth that an eye sees. In the direction
-    that leaves room, the points are centred.
+    `slopes` are the largest |right| / depth and |up| / depth that an eye sees. The points fill the
+    picture in one direction, right or up; in the other, which leaves room, they are centred.
     """
     sides, depth = points[:, :2], points[:, 2]
     first = (sides - slopes * depth[:, None]).max(axis=0)
@@ -248,7 +253,11 @@ def of_opencv(
 
 
 def matrices_of_vtk(source: Any, size: Any) -> tuple[Floats, Floats, tuple[int, int]]:
-    """Return OpenGL's view and projection, and (width, height), of a camera of VTK or PyVista."""
+    """Return (view, projection, (width, height)) of a camera of VTK or PyVista.
+
+    Both matrices are (4, 4), for OpenGL's clip space. `source` and `size` are those of
+    `Camera.from_pyvista`.
+    """
     lens = getattr(source, "camera", source)
     if not hasattr(lens, "GetProjectionTransformMatrix"):
         kind = type(source).__name__
@@ -259,6 +268,7 @@ def matrices_of_vtk(source: Any, size: Any) -> tuple[Floats, Floats, tuple[int, 
     if not isinstance(size, tuple | list | np.ndarray) or len(size) != 2:
         raise ValueError(f"size must be a width and a height, got {size!r}")
     width, height = whole_number("width", size[0]), whole_number("height", size[1])
+    # Depths of the near and the far plane in clip space are -1 and 1, as in OpenGL.
     to_clip_space = lens.GetProjectionTransformMatrix(width / height, -1.0, 1.0)
     view, projection = (
         np.array([[matrix.GetElement(i, j) for j in range(4)] for i in range(4)])

@@ -253,9 +253,9 @@ class Projection:
         Returns
         -------
         x, y, depth : float, or ndarray of float64, shape (...)
-            Position as `ray` takes it, and t of the ray at (x, y). For a perspective camera, points
-            behind the eye or in its plane have a depth of at most 0, and x and y are NaN. Points
-            that are not finite give NaN, NaN, NaN.
+            Position as `ray` takes it, and the distance from the plane through the eye: t of the
+            ray at (x, y). For a perspective camera, points behind the eye or in its plane have a
+            depth of at most 0, and x and y are NaN. Points that are not finite give NaN, NaN, NaN.
 
         Examples
         --------
@@ -307,8 +307,9 @@ class Projection:
         array([], dtype=int32)
         """
         sides = sides_of(x0, y0, x1, y1)
-        # A border is a level of the product of v = p - eye with a gradient across, for perspective
-        # times the depth; `sign` turns its plane inward.
+        # At v = p - eye, the picture has (gx . v, gy . v) + centre, for perspective divided by the
+        # depth gz . v before the sum; gx and gy are `across`, gz is `along`. A border is a level of
+        # gx . v or gy . v, for perspective times the depth, and `sign` turns its plane inward.
         *across, along = self.gradients.tolist()
         planes, eye = [], exact_point(self.eye.tolist())
         for gradient, ends, middle in zip(across, sides, self.centre.tolist(), strict=True):
@@ -372,7 +373,8 @@ class Projection:
 def _plane(normal: list[float], level: float, eye: Row) -> list[float]:
     """Return the half-space normal . (p - eye) >= level as [nx, ny, nz, d]: n . p + d >= 0.
 
-    n is the unit normal; `eye` is a homogeneous point of integers.
+    n is the unit normal. `eye` is a homogeneous point of integers: its coordinates times a weight,
+    then the weight.
     """
     size = math.hypot(*normal)
     row = [n / size for n in normal]

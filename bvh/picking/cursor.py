@@ -46,13 +46,17 @@ def pick(
     source: PickableScene | BVH, camera: Camera, x: float, y: float, radius: float,
     options: PickOptions,
 ) -> Pick | None:  # fmt: skip
-    """Return the nearest hit within `radius` pixels of a cursor, or None; as in `Scene.pick`."""
+    """Return the nearest hit within `radius` pixels of a cursor at (x, y), or None.
+
+    The arguments are those of `Scene.pick`.
+    """
     # Types are compared first: checks of the usual arguments take longer than the ray.
     if type(camera) is not Camera:
         check_camera(camera)
     if not (type(radius) is float and radius == 0.0) and checked_radius(radius) > 0.0:
         return _pick_near(PlacedTrees.of(source), camera, x, y, radius, options)
     ray = camera.cursor_ray(x, y)
+    # `hit` is (t, prim_id, u, v, front), in a scene also the leaf.
     if options == PLAIN:
         hit = cast_ray(source._quick, ray, camera.near, camera.far)
     else:
@@ -60,6 +64,7 @@ def pick(
     if hit[1] < 0:
         return None
     if isinstance(source, BVH):
+        # A tree alone has no leaves: -1, and no table of them.
         return Pick((*hit, -1), source, None, camera, x, y, ray)
     return Pick(hit, source, source._flattened, camera, x, y, ray)
 
@@ -76,8 +81,8 @@ def _pick_near(
 ) -> Pick | None:
     """Return the nearest hit within a radius, above 0, of a cursor; None without one.
 
-    Candidates are the nearest hit of the cursor's ray, and, for each instance that the ray misses,
-    its visible point nearest to the cursor in the picture.
+    `options.mask` selects faces. Candidates are the nearest hit of the cursor's ray, and, for each
+    instance that the ray misses, its visible point nearest to the cursor in the picture.
     """
     if isinstance(placed.source, BVH):
         placed.source._must_hold("a pick with a radius", Triangles, *KINDS)
@@ -153,8 +158,8 @@ def _faces_near(
 ) -> tuple[Floats, Ids, Ints]:
     """Return triangles (n, 3, 3) of leaves in a frustum, their primitives (n,) and leaves (n,).
 
-    A sphere or capsule is replaced by triangles that contain its visible point nearest to the
-    cursor (see `nearest_outlines`).
+    `rows` are the leaves. A sphere or capsule is replaced by triangles that contain its visible
+    point nearest to the cursor (x, y) (see `nearest_outlines`).
     """
     flat, found = [], []
     for row in rows:
@@ -167,4 +172,5 @@ def _faces_near(
         found.append((triangles, ids[owners], np.full(len(owners), row)))
     if flat:
         found.append(visited.faces_in(planes, flat))
-    return tuple(map(np.concatenate, zip(*found, strict=True)))  # type: ignore[return-value]
+    triangles, prims, leaves = (np.concatenate(some) for some in zip(*found, strict=True))
+    return triangles, prims, leaves

@@ -49,7 +49,8 @@ def select(placed: PlacedTrees, camera: Camera, region: Region, options: PickOpt
     visited, what = SelectedTrees(placed, camera, options), options.what
     parts: dict[int, SelectedPart] = {}  # by the rows of their leaves
     near, within = visited.near(region.planes)
-    # Planes enclose the box around the outline: what is within them may be outside of a lasso.
+    # The planes enclose the box around the outline: what is within the planes is inside a
+    # rectangle, but not always inside a lasso.
     for row, is_inside in zip(near.tolist(), (within & region.convex).tolist(), strict=True):
         leaf, matrix = visited.leaf(row)
         is_round = isinstance(leaf.tree.arrays.primitives, HOLLOW) and what != "vertices"
@@ -109,7 +110,10 @@ class SelectedTrees(VisitedTrees):
     _round_region: RoundRegion | None = None  # of the only region that is used, created once
 
     def round_part(self, region: Region, leaf: TreeFaces, matrix: Floats) -> SelectedPart:
-        """Return the spheres or capsules of a leaf that the region, always the same, selects."""
+        """Return the spheres or capsules of a leaf that a region selects.
+
+        `matrix` (3, 4) moves the tree of the leaf. All calls must have the same region.
+        """
         options, threads = self.options, self.options.threads or 1
         if self._round_region is None:
             self._round_region = RoundRegion(self.camera, region, options.want_inside, threads)
@@ -128,13 +132,14 @@ class SelectedTrees(VisitedTrees):
             given = self.camera, region, axes, options.want_inside, threads
             found[regions.select_faces(*given)] = True
         ids = ids[found]
+        # Only selections of instances need to know whether the whole leaf is selected.
         return SelectedPart(ids, options.what == "instances" and len(ids) == len(leaf.owners))
 
     def instances(self, parts: dict[int, SelectedPart]) -> NDArray[np.int32]:
         """Return the first leaf of each selected instance; `parts` are selected parts by leaf.
 
-        A part of any leaf selects its instance; if instances must be inside, all leaves of it that
-        are shown and not empty must be selected as a whole.
+        A part of any leaf selects its instance. But where instances must be inside, all leaves of
+        an instance, except empty and hidden ones, must be selected as a whole.
         """
         owners = self.placed.instance_id
         selected = np.unique(owners[np.array(list(parts), np.int64)])
@@ -145,12 +150,16 @@ class SelectedTrees(VisitedTrees):
             is_empty = np.array([np.isnan(tree.bounds).any() for tree in self.placed.trees], bool)
             outside &= ~is_empty[self.placed.tree_of]
             selected = selected[~np.isin(selected, owners[outside])]
+        # Rows are in the order of instances.
         return np.searchsorted(owners, selected).astype(np.int32)
 
     def visible_faces(
         self, region: Region, parts: dict[int, SelectedPart]
     ) -> dict[int, SelectedPart]:
-        """Return the parts with only the faces that are seen, without parts of which none is."""
+        """Return the parts of a selection, by leaf, with only the faces that the camera sees.
+
+        Leaves of which no face is seen are left out.
+        """
         seen = self._faces_at_pixels(region)
         # Codes ascend, so those of a leaf are consecutive.
         leaves = np.array(list(parts), np.int64)
@@ -168,7 +177,10 @@ class SelectedTrees(VisitedTrees):
                 for row, part in parts.items() if found[row].any()}  # fmt: skip
 
     def _faces_at_pixels(self, region: Region) -> NDArray[np.int64]:
-        """Return the codes, ascending, of faces that rays through the region's pixels meet."""
+        """Return the codes, ascending, of faces that rays through the region's pixels meet first.
+
+        Each device pixel has `samples` x `samples` rays. A code is ``leaf << 32 | prim_id``.
+        """
         camera, corners, samples = self.camera, region.outline, self.options.samples
         bounds = zip(corners.min(axis=0).tolist(), corners.max(axis=0).tolist(), strict=True)
         scale = samples * camera.pixel_ratio
@@ -205,8 +217,8 @@ class SelectedTrees(VisitedTrees):
     ) -> None:  # fmt: skip
         """Mark in `found` the faces that rays at their middle, or next to a corner, meet first.
 
-        `found` has for each leaf which faces of its part are visible; unmarked ones of the leaves
-        `rows` are tested.
+        `found` has for each leaf which faces of its part are visible; `rows` are the leaves whose
+        unmarked faces are tested.
         """
         surfaces = [self._world_triangles(row, parts[row].ids[~found[row]]) for row in rows]
         triangles, prims, leaves = joined(rows, surfaces)
@@ -229,7 +241,10 @@ class SelectedTrees(VisitedTrees):
             found[row] |= np.isin(parts[row].ids, prims_of_row[seen_of_row])
 
     def _in_picture(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return the pixels (n, 2) of points, and depths (n,): NaN outside the picture."""
+        """Return the pixels (n, 2) and depths (n,) of points (n, 3); depth NaN outside the picture.
+
+        A pixel is `pixel_ratio` device pixels wide.
+        """
         x, y, depth = self.camera.project(points)
         pixels = np.stack([x, y], axis=1)
         size = np.array([self.camera.width, self.camera.height]) / self.camera.pixel_ratio
@@ -242,7 +257,10 @@ class SelectedTrees(VisitedTrees):
         return part._replace(ids=part.ids[seen])
 
     def visible_thin(self, row: int, part: SelectedPart) -> SelectedPart:
-        """Return the `part` of leaf `row` with only those points, or segments, that are seen."""
+        """Return the `part` of leaf `row` with only the points, or segments, that no face hides.
+
+        A segment is visible if an end or its middle is.
+        """
         leaf, matrix = self.leaf(row)
         start, end = (
             moved(leaf.tree.vertices[leaf.tree.faces[part.ids, k]], matrix) for k in (0, 1)
@@ -313,13 +331,15 @@ def _inscribed(camera: Camera, rounds: Floats, prims: Ints) -> OwnedTriangles:
     # For each end, two diameters of its ball, at right angles to the view and to each other.
     ends, extremes = (rounds[:, :3], rounds[:, 3:6]), []
     for end in ends:
-        view = end - camera.eye if camera.perspective else camera.forward + np.zeros_like(end)
+        # The direction of view at this end.
+        view = end - camera.eye if camera.perspective else np.tile(camera.forward, (len(end), 1))
         across = np.cross(view, camera.step_y)
         with np.errstate(invalid="ignore"):
             for axis in (across, np.cross(view, across)):
                 shift = rounds[:, 6:] * (axis / np.linalg.norm(axis, axis=1)[:, None])
                 extremes.append((end - shift, end + shift))
     # One triangle has a diameter of the first ball and a point of the second; the other, reversed.
+    # `extremes` has two diameters of the first ball, then two of the second one.
     (a, b), (_, c), (d, e), (f, _) = extremes
     corners = [np.stack(three, axis=1) for three in ((a, b, f), (d, e, c))]
     points = np.concatenate(corners).reshape(-1, 3)

@@ -99,7 +99,8 @@ def locate(outline, v):
 @kernel
 def _meets_on_line(p, q, a, b):
     """Return whether the segment p, q meets the image of the edge a, b, all on one line."""
-    # Two intervals of a line intersect if one contains an end of the other.
+    # Two intervals of a line intersect if one contains an end of the other. Only p and q are
+    # known to be in front of the eye.
     stay_outlined()
     if p[0] == q[0] and p[1] == q[1]:
         return _holds_point(p, a, b)
@@ -210,7 +211,10 @@ def _outline_meets(outline, a, b, c):
 
 @kernel
 def _enters(p, q, a, b, c, sign):
-    """Return whether p, q meets the interior of a triangle in front; `sign` is turn(a, b, c)."""
+    """Return whether the segment p, q meets the interior of a triangle with area.
+
+    `sign` is turn(a, b, c). All points are in front of the eye.
+    """
     # The line must have corners on both sides, and the segment must not be outside of an edge.
     sa, sb, sc = turn(p, q, a), turn(p, q, b), turn(p, q, c)
     if (sa >= 0 and sb >= 0 and sc >= 0) or (sa <= 0 and sb <= 0 and sc <= 0):
@@ -226,8 +230,8 @@ def _enters(p, q, a, b, c, sign):
 def _judge_inside(outline, deep, a, b, c):
     """Return MEET if a triangle is certainly inside the region of an outline, else UNSURE.
 
-    It is in front of the eye, and all of its corners are in the region; `deep` if one is in the
-    interior.
+    The triangle is in front of the eye, and all of its corners are in the region; `deep` tells
+    whether one of them is in the interior.
     """
     stay_outlined()
     box = _box(a, b, c)
@@ -260,9 +264,10 @@ def _box_of(outline):
 def judge_triangles(outline, convex, want_inside, points, locations, faces, first, last, verdicts):
     """Write MEET, APART or UNSURE for triangles first..last-1 and the region of an outline.
 
-    MEET: a triangle touches the region; if `want_inside`, it is inside. If `convex`, it is inside
-    if its corners are. `faces` (m, 3) are indices of `points` (n, 3), homogeneous, whose
-    `locations` (n,) `judge_points` has written.
+    MEET: a triangle touches the region; if `want_inside`, it is inside. If `convex`, the region is
+    convex, so that a triangle is inside if its corners are. `faces` (m, 3) are indices of `points`
+    (n, 3), homogeneous, whose `locations` (n,) `judge_points` has written. Triangles with corners
+    that are not finite are APART.
     """
     low_x, low_y, high_x, high_y = _box_of(outline)
     for i in range(first, last):
@@ -305,8 +310,8 @@ def judge_points(outline, points, first, last, locations):
 def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[float]]) -> bool:
     """Return whether all of a triangle is in the region of an outline, in rational numbers.
 
-    `outline` (n, 2) and `triangle` (3, 2 or more) are in pixels. It decides triangles that are
-    UNSURE.
+    `outline` (n, 2) and `triangle` (3, 2 or more) are in pixels. `judge_triangles` leaves to this
+    function triangles that are UNSURE, mostly in lassos that touch or run along themselves.
     """
     rows, _ = scaled([point[:2] for point in (*outline, *triangle)])
     *around, a, b, c = [(x, y, 1) for x, y in rows]

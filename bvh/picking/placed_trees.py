@@ -151,8 +151,9 @@ class TreeFaces:
     def candidates(self, matrix: Floats, planes: Floats) -> tuple[OwnedTriangles, Ids]:
         """Return the triangles that may be in a frustum, and the vertex id of each of their points.
 
-        The triangles are in the tree's coordinates; `matrix` (3, 4) maps them to the world, where
-        the `planes` are. For shapes, the points are corners of boxes, whose ids are their indices.
+        The triangles are in the tree's coordinates; `matrix` (3, 4) maps them to the world, and
+        `planes` (k, 4) are the frustum's. For shapes, the points are corners of boxes, whose ids
+        are their indices.
         """
         tree = self.tree
         is_mesh = isinstance(tree.arrays.primitives, Triangles)
@@ -181,13 +182,17 @@ class TreeFaces:
         return np.asarray(tree.overlap_frustum(local, mask=self._mask).prim_id, np.int32)
 
     def rounds_in(self, matrix: Floats, planes: Floats) -> tuple[Floats, Ids]:
-        """Return the rows `moved_rounds` of shapes that may be in a frustum, and their ids."""
+        """Return the spheres or capsules that may be in a frustum, and their ids, (n,).
+
+        Rows (n, 7) are those of `moved_rounds`, in the world, where the `planes` (k, 4) are.
+        """
         found = self.reaching(matrix, planes)
         ids = self.owners if found is None else found
         rounds = self.moved_rounds(matrix, ids)
         p, q, radii = rounds[:, :3], rounds[:, 3:6], rounds[:, 6:]
         normals, offsets = planes[:, :3], planes[:, 3]
         with np.errstate(invalid="ignore", over="ignore"):
+            # The largest value of each plane's n . p + offset on the shape.
             top = np.maximum(p @ normals.T, q @ normals.T) + offsets
             top += radii * np.sqrt((normals * normals).sum(axis=1))
             size = (np.abs(p) + np.abs(q) + radii) @ np.abs(normals).T + np.abs(offsets)
@@ -213,10 +218,15 @@ class VisitedTrees:
         self.placed, self.camera, self.options = placed, camera, options
         self._faces: dict[int, TreeFaces] = {}
         self._bits = one_mask(options.mask) & ALL_BITS
+        # Which leaves share a bit with the mask, (n,).
         self.shown = (placed.masks & np.uint32(self._bits)) != 0
 
     def near(self, planes: Floats) -> tuple[NDArray[np.int64], Flags]:
-        """Return (rows, inside), (m,): leaves that may be in a frustum, and which surely are."""
+        """Return (rows, inside): the leaves that may be in a frustum, and which are surely inside.
+
+        Both are (m,): rows of leaves, and whether all of each of them is surely in the frustum,
+        which is given by planes (k, 4).
+        """
         placed = self.placed
         if len(placed.masks) == 0:
             return np.empty(0, np.int64), np.empty(0, np.bool_)
@@ -294,8 +304,8 @@ def distinct(ids: Ints, count: int) -> Ids:
 def _judged_bounds(planes: Floats, bounds: Floats, matrices: Floats) -> tuple[Flags, Flags]:
     """Return which of n boxes may meet a frustum, planes (k, 4), and which are certainly inside.
 
-    `bounds` (n, 2, 3) are boxes in local coordinates, and `matrices` (n, 3, 4) the maps to the
-    world.
+    `bounds` (n, 2, 3) are the boxes' lower and upper corners in local coordinates, and `matrices`
+    (n, 3, 4) the maps to the world.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         middle = 0.5 * bounds[:, 0] + 0.5 * bounds[:, 1]
@@ -317,6 +327,7 @@ def _judged_bounds(planes: Floats, bounds: Floats, matrices: Floats) -> tuple[Fl
 
 def _reaching(planes: Floats, boxes: Floats) -> Flags:
     """Return which boxes (n, 6) have, for each plane of a frustum, a corner that may be inside."""
+    # Empty boxes have a lower corner above the upper one.
     found = boxes[:, 0] <= boxes[:, 3]
     with np.errstate(invalid="ignore", over="ignore"):
         for *normal, offset in planes.tolist():

@@ -80,7 +80,8 @@ def transformed(surface: OwnedTriangles, matrix: Floats) -> OwnedTriangles:
 def project_points(camera: Camera, points: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the images of points (n, 3) as homogeneous points (n, 3), and which are seen, (n,).
 
-    In front of the eye, an image is (x, y, 1) in pixels; behind it, (x w, y w, w) with w <= 0.
+    In front of the eye, an image is (x, y, 1) in pixels; behind it, (x w, y w, w) with w <= 0. A
+    point is seen if its depth is between near and far, and above 0 for perspective.
     """
     x, y, depth = camera.project(points)
     corners = np.stack([x, y, np.ones_like(x)], axis=1)
@@ -97,7 +98,10 @@ def project_points(camera: Camera, points: Floats) -> tuple[Floats, NDArray[np.b
 
 
 def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) -> Projected:
-    """Return the parts of triangles that are between near and far, in the picture."""
+    """Return the parts of triangles that are between near and far, in the picture.
+
+    `points` (n, 3) are in space, and `faces` (m, 3) indices of points.
+    """
     corners, seen = project_points(camera, points)
     owners = np.arange(len(faces), dtype=np.int32)
     corners_seen = seen[faces]
@@ -116,8 +120,11 @@ def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) 
     pieces, parents = [np.empty((0, 3))], list[int]()
     for i in np.flatnonzero(crossing).tolist():
         local = (points[faces[i]] - camera.eye) @ camera.gradients.T
+        # Corners are in the axes of the camera, (a, b, depth); their weights are left out. By
+        # `level`, corners at a cut have exactly its depth.
         polygon = clipped(local, camera.near, camera.far, level=True)[:, :3]
         if camera.perspective:
+            # At the eye itself there is no picture.
             polygon = polygon[polygon[:, 2] > 0.0]
             polygon = polygon / polygon[:, 2:]
         polygon[:, :2] += camera.centre
@@ -159,7 +166,7 @@ def clipped(corners: Floats, near: float, far: float, *, level: bool = False) ->
 def fan_of(count: int) -> NDArray[np.int64]:
     """Return the triangles (k, 3) of a convex polygon, as indices of its `count` corners.
 
-    A segment or a point is one triangle, of repeated indices.
+    A segment or a point is one triangle, of repeated indices; a polygon without corners has none.
     """
     last = count - 1
     fan = [[0, min(k, last), min(k + 1, last)] for k in range(1, max(2, last)) if count]
@@ -179,7 +186,10 @@ class NearestPoints(NamedTuple):
 
 
 def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPoints:
-    """Return the point of each triangle (k, 3, 3) that is nearest to (x, y) in the picture."""
+    """Return the point of each triangle (k, 3, 3) that is nearest to (x, y) in the picture.
+
+    Triangles without area are segments or points.
+    """
     # All is in float64, without bounds of errors: distances in pixels only select one of several
     # visible points. `local` has corners in the axes of the camera, of which the third is depth.
     count = len(triangles)
@@ -201,6 +211,7 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
         parts.append(polygon[fan_of(len(polygon))])
         owners.append(np.full(len(parts[-1]), i))
     of_parts = _nearest(camera, np.concatenate(parts), x, y)
+    # The nearest point of the parts of each triangle.
     parents = np.concatenate(owners)
     order = np.lexsort((of_parts.distance, parents))
     _, first = np.unique(parents[order], return_index=True)
@@ -215,7 +226,10 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
 
 
 def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPoints:
-    """Return the points nearest to a cursor of n triangles (n, 3, 6), rows as of `clipped`."""
+    """Return the point of each of n triangles (n, 3, 6) that is nearest to a cursor at (x, y).
+
+    All of a triangle is between near and far. Its corners are rows as of `clipped`.
+    """
     local, depth = np.ascontiguousarray(triangles[:, :, :3]), triangles[:, :, 2]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         # Corners in the picture, relative to its `centre`.
@@ -233,7 +247,10 @@ def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> NearestPo
 
 
 def _nearest_shares(corners: Floats) -> tuple[Floats, Floats]:
-    """Return weights (n, 3) of the points of flat triangles nearest to 0, and distances (n,)."""
+    """Return the weights (n, 3) of the points of flat triangles (n, 3, 2) nearest to the origin.
+
+    Also returns their distances (n,), 0 for triangles that contain the origin.
+    """
     best = np.full(len(corners), np.inf)
     shares = np.zeros((len(corners), 3))
     areas = np.empty((len(corners), 3))

@@ -51,7 +51,10 @@ def lasso(camera: Camera, polygon: ArrayLike) -> Region:
 
 
 def _region(camera: Camera, outline: Floats, convex: bool) -> Region:
-    """Return the region of an outline (n, 2), without repeated consecutive points."""
+    """Return the region of an outline (n, 2), from which repeated consecutive points are dropped.
+
+    `convex` tells whether the region is convex.
+    """
     check_camera(camera)
     corners = outline[(outline != np.roll(outline, 1, axis=0)).any(axis=1)]
     corners = kernel_input(corners if len(corners) else outline[:1].copy())
@@ -62,7 +65,10 @@ def _region(camera: Camera, outline: Floats, convex: bool) -> Region:
 
 
 def locate_points(region: Region, points: Floats, threads: int = 1) -> NDArray[np.int8]:
-    """Return the location, (n,), of homogeneous points (n, 3): OUTSIDE, BORDER or INTERIOR."""
+    """Return the location, (n,), of homogeneous points (n, 3) of the picture in a region.
+
+    A location is OUTSIDE, BORDER or INTERIOR.
+    """
     locations, points = np.empty(len(points), np.int8), kernel_input(points)
 
     def work(begin: int, end: int) -> None:
@@ -123,4 +129,5 @@ def select_part(
         return SelectedPart(used[(locate_points(region, corners, threads) >= BORDER) & seen], False)
     placed = transformed(surface, matrix)
     ids = select_faces(camera, region, placed, options.want_inside, threads)
+    # Only for instances does it matter whether all primitives are selected.
     return SelectedPart(ids, options.what == "instances" and len(ids) == len(leaf.owners))

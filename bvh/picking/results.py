@@ -51,7 +51,10 @@ class NearEdge(NamedTuple):
 
 
 def _hit_item(k: int, kind: Callable[[Any], T]) -> T:
-    """Return a property of `Pick`, item k of its hit, as a `kind`; type checkers see a `kind`."""
+    """Return a property of `Pick`: item k of its hit, converted to the type `kind`.
+
+    Type checkers see a value of that type instead of the property.
+    """
     return property(lambda pick: kind(pick._hit[k]))  # type: ignore[return-value]
 
 
@@ -60,15 +63,16 @@ def _once(find: Callable[[Pick], T]) -> T:
     name = find.__name__
 
     @functools.wraps(find)
-    def get(pick: Pick) -> Any:
-        if pick._cache is None:
-            pick._cache = {}
+    def get(pick: Pick) -> T:
         cache = pick._cache
+        if cache is None:
+            cache = pick._cache = {}
         if name not in cache:
             cache[name] = find(pick)
             if isinstance(cache[name], np.ndarray):
                 cache[name].flags.writeable = False
-        return cache[name]
+        value: T = cache[name]
+        return value
 
     return property(get)  # type: ignore[return-value]
 
@@ -198,12 +202,18 @@ class Pick:
 
     @property
     def vertex(self) -> NearVertex | None:
-        """The corner nearest to the cursor of a face, of those between near and far; or None."""
+        """The corner of the face nearest to the cursor in the picture.
+
+        None for other shapes, and if no corner is between near and far.
+        """
         return self._snap[0]
 
     @property
     def edge(self) -> NearEdge | None:
-        """The edge nearest to the cursor of a face, of those between near and far; or None."""
+        """The edge of the face nearest to the cursor in the picture.
+
+        None for other shapes, and if no edge is between near and far.
+        """
         return self._snap[1]
 
     def resolve(self) -> Pick:
@@ -280,7 +290,10 @@ class Pick:
         return None if local is None else moved(local, np.ascontiguousarray(matrix))
 
     def _blend(self, name: str) -> Floats | None:
-        """Return a vertex attribute, "vertex_normals" or "uv", interpolated at the hit, or None."""
+        """Return the vertex attribute `name`, "vertex_normals" or "uv", interpolated at the hit.
+
+        None if the mesh does not have it.
+        """
         triangles, values = self._triangles, getattr(self._attributes, name)
         if triangles is None or values is None:
             return None

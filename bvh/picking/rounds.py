@@ -46,7 +46,11 @@ CHUNK = 1024
 
 @kernel
 def _judge(p, q, radius, planes, first, last, flat):
-    """Return APART, MEET or UNSURE for a solid around p, q and planes (see `judge_rounds`)."""
+    """Return APART, MEET or UNSURE for a solid and the polytope of planes first..last-1.
+
+    The solid is the points within `radius` of the segment p, q. If `flat`, the first and the last
+    plane are opposite: the polytope is a part of a plane.
+    """
     # Normals are shorter than 1.75, their components being at most 1.
     stay_outlined()
     for k in range(first, last):
@@ -71,8 +75,8 @@ def judge_rounds(rounds, planes, size, flat, deeper, begin, end, first, last, ve
     """Write MEET, APART or UNSURE for solids first..last-1 and the pieces begin..end-1 of a region.
 
     MEET: a solid meets one of the pieces; with `deeper`, by more than touching it. Rows of `rounds`
-    are both ends of an axis and a positive radius. A piece is a polytope of `size` planes; if
-    `flat`, its first and last are opposite.
+    are both ends of an axis and a positive radius. A piece is a polytope of `size` consecutive
+    `planes`; if `flat`, its first and last plane are opposite, so that it is a part of a plane.
     """
     for i in range(first, last):
         p = rounds[i, 0], rounds[i, 1], rounds[i, 2]
@@ -95,7 +99,10 @@ def judge_rounds(rounds, planes, size, flat, deeper, begin, end, first, last, ve
 
 
 class RoundRegion:
-    """A region of a picture, to test which spheres and capsules touch it or are inside of it."""
+    """A region of a picture, against which spheres and capsules with a radius are tested.
+
+    If `want_inside`, they must be inside of it; else it is enough that they touch it.
+    """
 
     def __init__(self, camera: Camera, region: Region, want_inside: bool, threads: int) -> None:
         self._camera, self._region, self._threads = camera, region, threads
@@ -108,7 +115,10 @@ class RoundRegion:
         self._is_lasso = not region.convex and len(self._outline) > 1
 
     def select(self, rounds: Floats) -> Flags:
-        """Return which solids, rows (n, 7) of axis ends and a radius above 0, are selected."""
+        """Return which solids the region selects, (n,).
+
+        Rows (n, 7) of `rounds` are both ends of an axis and a radius above 0.
+        """
         if not self._want_inside:
             touching = self._meeting(rounds)
             if self._is_lasso:
@@ -176,7 +186,11 @@ class RoundRegion:
         return kernel_input(np.concatenate([_rounded(piece).ravel() for piece in self._pieces]))
 
     def _wedge(self, p: Point, q: Point) -> list[Row]:
-        """Return the planes of the wedge seen as the edge p, q: its own first, the reverse last."""
+        """Return the planes of the wedge that is seen as the edge p, q: a part of a plane.
+
+        The first is that plane, and the last its reverse. Between are the planes that bound the
+        wedge at both ends of the edge, and at near and far.
+        """
         x, y = q[0] - p[0], q[1] - p[1]
         line = self._plane(-y, x, y * p[0] - x * p[1])
         ends = self._plane(x, y, -x * p[0] - y * p[1]), self._plane(-x, -y, x * q[0] + y * q[1])
@@ -207,7 +221,10 @@ class RoundRegion:
         return np.asarray(verdicts == MEET)
 
     def _in_lasso(self, rounds: Floats) -> Flags:
-        """Return which solids are in a lasso, whose border none meets: those with a point in it."""
+        """Return which solids, rows (n, 7) as in `select`, are in a lasso whose border none meets.
+
+        One point of a solid decides, because all of the solid is on the same side.
+        """
         camera, result = self._camera, np.zeros(len(rounds), np.bool_)
         middle = 0.5 * rounds[:, :3] + 0.5 * rounds[:, 3:6]
         with np.errstate(all="ignore"):
@@ -286,7 +303,10 @@ class RoundRegion:
         return sum(terms, Fraction(0))
 
     def _around_region(self, rounds: Floats, touching: Flags) -> Flags:
-        """Return which `touching` solids contain the whole region: their surface is not in it."""
+        """Return which solids of those flagged in `touching` contain all of the region in space.
+
+        The surface of such a solid is not in the region between near and far, so it does not touch.
+        """
         camera, result = self._camera, np.zeros(len(rounds), np.bool_)
         if not (np.isfinite(camera.near) and np.isfinite(camera.far)) or not touching.any():
             return result

@@ -29,9 +29,9 @@ def nearest_outlines(
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Return triangles (n, 3, 3) that contain the visible point of each shape nearest to (x, y).
 
-    `rounds` (m, 7) are both ends of an axis and a radius. The second result, (n,), is the row of
-    each triangle's shape. A shape between near and far has one triangle, a segment; one that these
-    cut has triangles all over its surface.
+    `rounds` (m, 7) are spheres or capsules: both ends of an axis and a radius. The second result,
+    (n,), is the row of each triangle's shape. A shape between near and far has one triangle, a
+    segment; one that these cut has triangles all over its surface; others have none.
     """
     depth = (rounds[:, :6].reshape(-1, 2, 3) - camera.eye) @ camera.gradients[2]
     reach = rounds[:, 6] * np.linalg.norm(camera.gradients[2])
@@ -79,6 +79,7 @@ def _tangent_segments(camera: Camera, rounds: Floats, x: float, y: float) -> Flo
         low, high = np.where(in_first, low, inner[:, :1]), np.where(in_first, inner[:, 1:], high)
     _, planes = _distances(camera, ends, radii, cursor, 0.5 * (low + high))
     lengths = np.linalg.norm(planes, axis=-1, keepdims=True)
+    # The points at which both balls touch their planes.
     feet = ends.transpose(1, 0, 2) - radii[:, None] * (planes / lengths)[:, :, 0]
     return np.stack([feet[0], feet[1], feet[1]], axis=1) + camera.eye
 
@@ -89,8 +90,9 @@ def _distances(
     """Return the signed distances, from a cursor, of lines that touch the images of balls.
 
     The balls of `radii` (n,) are around both `ends` (n, 2, 3) of axes, relative to the eye;
-    `angles` (n, k) are those of the lines' normals. Returns distances (2, n, k), and normals (2, n,
-    k, 3), towards the balls, of the lines' planes.
+    `angles` (n, k) are those of the lines' normals, and `cursor` is relative to the centre. Returns
+    distances (2, n, k), and normals (2, n, k, 3), towards the balls, of the planes whose images
+    the lines are.
     """
     across, down, along = camera.gradients
     normals = np.cos(angles)[:, :, None] * across + np.sin(angles)[:, :, None] * down

@@ -17,6 +17,6 @@ Each file imports only from those above it.
 | `mesh_trees.py` | Constructors of trees over triangles: from arrays, meshes and files |
 | `refitting.py` | `BVH.refit`: update a tree in place after its primitives have moved |
 | `solid_queries.py` | Queries of solids: how two are related, what they share, how thick one is |
-| `public_names.py` | Names of public classes in errors: of their inherited methods, and of functions elsewhere |
+| `public_names.py` | Names in errors of public classes: of inherited methods, functions elsewhere, and options |
 | `hierarchy.py` | `BVH`: a tree over triangles, boxes or custom primitives, and its constructors |
 """

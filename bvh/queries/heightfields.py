@@ -25,7 +25,10 @@ AXES = {
 
 
 def surface_of_heights(z: Any, x: ArrayLike | None, y: ArrayLike | None, transform: Any) -> Surface:
-    """Return the triangles of `BVH.from_heightfield`, and cells as `face_ids`, after checks."""
+    """Return the triangles of a height field, two for each cell, and the cells as `face_ids`.
+
+    The arguments are those of `BVH.from_heightfield`, which are checked here.
+    """
     if isinstance(z, str | os.PathLike):
         raise TypeError(
             f"z must be an array of heights, got the path {os.fspath(z)!r}: read it with rasterio, "
@@ -72,13 +75,14 @@ def _positions(
 ) -> tuple[Any, Any, bool]:
     """Return the x and y of grid points, and whether the grid keeps its orientation.
 
-    `row` and `column` are indices, which broadcast to the shape of the grid. Exactly one axis runs
-    against x or y in a mirrored grid, or `transform` mirrors.
+    `row` and `column` are indices, which broadcast to the shape of the grid. The last result is
+    False for a mirrored grid: exactly one axis runs against x or y, or `transform` mirrors.
     """
     if transform is not None:
         if x is not None or y is not None:
             raise ValueError("transform must not be given together with x or y")
-        # Coefficients of rasterio place corners of pixels; heights are at the middles of pixels.
+        # Coefficients of rasterio place corners of pixels; heights are at the middles of pixels. A
+        # determinant below 0 mirrors the grid.
         a, b, c, d, e, f = reals("transform", list(transform)[:6])
         right, down = column + 0.5, row + 0.5
         return a * right + b * down + c, d * right + e * down + f, bool(a * e - b * d > 0.0)
@@ -96,7 +100,11 @@ def _has_x_first(z: Any) -> bool:
 
 
 def _axis_of(name: Any, coordinate: Any) -> str | None:
-    """Return the axis, "x" or "y", of a dimension of xarray, by its attributes or name; or None."""
+    """Return the axis along which a dimension of xarray runs, "x" or "y"; None if it is unknown.
+
+    The attributes "axis" and "standard_name" of its `coordinate` are looked up in AXES, then the
+    `name` of the dimension.
+    """
     attributes = getattr(coordinate, "attrs", {})
     for given in (attributes.get("axis"), attributes.get("standard_name"), name):
         for axis, names in AXES.items():

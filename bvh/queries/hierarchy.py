@@ -342,7 +342,10 @@ def _accept_all(ray_id, prim_id, t, u, v, data):
 
 @called_by_address
 def _plane_at_x_1(prim_id, origin, direction, t_min, t_max, data):
-    """Return (t, u, v) of a ray's hit on the plane x = 1, where u and v are 0."""
+    """Return (t, u, v) of a ray's hit on the plane x = 1; u and v are 0.
+
+    The arguments are those of all custom primitives; the caller checks that t is in the range.
+    """
     return (1.0 - origin[0]) / direction[0], 0.0, 0.0
 
 

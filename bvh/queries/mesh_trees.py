@@ -123,8 +123,10 @@ class MeshTrees(TreeBase):
             - anything else with arrays ``vertices`` and ``faces``.
 
             `from_file` reads files.
-        groups, quality, memory, threads, progress
-            Bits of each face or cell of the source, and options, as in `from_triangles`.
+        groups : int or array_like of int, optional
+            32 bits for each face or cell of the source, or for all of them, as in `from_triangles`.
+        quality, memory, threads, progress
+            Options of the tree, number of threads, and callback or bar, as in `from_triangles`.
 
         Returns
         -------
@@ -299,11 +301,14 @@ class MeshTrees(TreeBase):
 
         Raises
         ------
-        FileNotFoundError, ValueError, ImportError
-            If there is no such file; if it cannot be read, needs an extension of glTF that is not
-            supported, holds no triangles, is a saved tree or scene, which `bvh.load` opens, or
-            would unpack to 1 GiB (or BVH_MAX_UNPACKED bytes) more than eight times its size; if
-            its format needs meshio.
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If the file cannot be read, needs an extension of glTF that is not supported, holds no
+            triangles, is a saved tree or scene, which `bvh.load` opens, or would unpack to 1 GiB
+            (or BVH_MAX_UNPACKED bytes) more than eight times its size.
+        ImportError
+            If the format needs meshio, and it is not installed.
 
         Examples
         --------
@@ -329,7 +334,8 @@ class MeshTrees(TreeBase):
     ) -> Self:  # fmt: skip
         """Build a tree over checked primitives; options are those of `from_triangles`.
 
-        With a `noun`, such as "boxes", a `BVHWarning` is given if no primitive is valid.
+        A `noun`, such as "boxes", is the name of the primitives in a `BVHWarning`, which is given
+        if none of them is valid. Without a `noun` there is no warning.
         """
         arguments.check_option("memory", memory, get_args(Memory))
         leaf_type = np.int16 if memory == "compact" else np.float32

@@ -37,7 +37,10 @@ class PublicClass(type):
     """Metaclass of public classes; the error for an unknown attribute says what to call instead."""
 
     def __getattr__(cls, name: str) -> Any:
-        """Raise an AttributeError for an unknown attribute of the class; hint at ELSEWHERE."""
+        """Raise an AttributeError, for a name in ELSEWHERE with what to call instead.
+
+        Python calls this for unknown attributes of the class itself, not of its instances.
+        """
         hint = f": {ELSEWHERE[name]}" if name in ELSEWHERE else ""
         raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}{hint}")
 

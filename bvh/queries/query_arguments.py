@@ -116,7 +116,8 @@ def answer_rays(
 ) -> Answer:  # fmt: skip
     """Check the options of a query of rays; return `search(batch, options, *more)`.
 
-    `search` is a method of `target`, a `RayTarget`; `data` is the last argument of a `filter`.
+    `search` is a method of `target`, a `RayTarget`, which also checks `cull` and `filter`; `more`
+    are the method's other arguments. `data` is the last argument of the user's `filter`.
     """
     # `ray_batch` has checked the argument `validate_rays`.
     check_options(sort, validate=False, filter=filter, data=data)
@@ -146,8 +147,9 @@ def ray_batch(
 ) -> RayBatch:  # fmt: skip
     """Return checked, flat rays; values that all rays share stay a single row.
 
-    Arguments are those of `closest_hit`; `validate` is `validate_rays`. Rays in another layout than
-    that of kernels, aligned, contiguous float64, are copied by up to `threads` threads.
+    Arguments are those of `closest_hit`. If `validate`, its `validate_rays`, rays that always miss
+    raise a ValueError. Rays that are not aligned, contiguous float64, the layout of kernels, are
+    copied by up to `threads` threads.
     """
     # One ray, or a batch in the layout of kernels, needs no checks; both are None for others.
     ray = plain_ray(origins, directions) if type(t_min) is type(t_max) is float else None
@@ -183,7 +185,8 @@ def ray_batch(
 def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any) -> RayBatch | None:
     """Return a batch of rays without copies; None unless the arrays are in the kernels' layout.
 
-    One origin or direction of all rays may have the shape (3,). `t_min` and `t_max` must be floats.
+    The layout is aligned, contiguous float64 of shape (..., 3), or (3,) for one origin or direction
+    of all rays. `t_min` and `t_max` must be floats, the same for all rays.
     """
     if not (type(origins) is type(directions) is ARRAY and type(t_min) is type(t_max) is float):
         return None
@@ -199,7 +202,10 @@ def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any) -> RayBatc
 
 
 def _plain_rows(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64] | None:
-    """Return an array as rows (n, 3), or (1, 3) if all share a row; None if that needs a copy."""
+    """Return an array as rows (n, 3), or (1, 3) if all share a row; None if that needs a copy.
+
+    `shape` is the full shape of the batch, (..., 3).
+    """
     # The bits of `flags.num`: faster to read than the attributes of `flags`.
     flags = array.flags.num
     if array.dtype is not FLOAT64 or not flags & ALIGNED:
@@ -291,7 +297,7 @@ def masked(batch: RayBatch, mask: ArrayLike) -> RayBatch:
                 f"mask must have a shape that broadcasts to the rays', {batch.shape}, "
                 f"got {bits.shape}"
             ) from None
-    return RayBatch(Rays(*batch.rays[:4], kernel_input(bits.reshape(-1))), batch.shape)
+    return batch._replace(rays=batch.rays._replace(masks=kernel_input(bits.reshape(-1))))
 
 
 def unmasked(batch: RayBatch) -> RayBatch:
@@ -364,7 +370,10 @@ def plain_point(point: Any) -> Sequence[float] | None:
 
 
 def _plain_number(x: Any) -> float:
-    """Return a number as a float; raise a TypeError for types that must be checked."""
+    """Return a number as a float; raise a TypeError for types that must be checked.
+
+    Checks are not needed for types in PLAIN_NUMBERS and for integers of Python.
+    """
     if type(x) is int:
         # Integers beyond 2**1000 may be too large for a float.
         if abs(x) > LARGEST_INTEGER:

@@ -19,7 +19,10 @@ from bvh.tree.shapes import shape_of
 
 
 class Origin(NamedTuple):
-    """A tree before its first refit, from which every refit begins: lost faces may return."""
+    """A tree as it was before its first refit, from which every refit begins.
+
+    So triangles that were not finite in one refit return to their leaves in the next.
+    """
 
     arrays: TreeArrays
     members: Members  # the primitives in its leaves, and the vertices that these use
@@ -121,10 +124,10 @@ class Refitting(TreeBase):
     def _points_of(
         self, vertices: ArrayLike, given: dict[str, ArrayLike | None]
     ) -> NDArray[np.float64]:
-        """Check the arguments of `refit`; return `points` of the moved primitives.
+        """Check the arguments of `refit`; return the array `points` of the moved primitives.
 
-        Rows are vertices of triangles, else all numbers of one primitive. `given` has the optional
-        arguments by name.
+        A row is a vertex of triangles, else all numbers of one primitive. `given` has the optional
+        arguments (upper, transforms, q, radii) by name; None if they were not given.
         """
         primitives = self._arrays.primitives
         if isinstance(primitives, Custom):

@@ -139,8 +139,12 @@ class SolidQueries(MeshTrees, TreeQueries):
         Returns
         -------
         Penetrations
-            One entry for each transform; numbers for a single transform. A mesh with open edges
-            is a ValueError.
+            One entry for each transform; numbers for a single transform.
+
+        Raises
+        ------
+        ValueError
+            If a mesh has open edges.
 
         Notes
         -----
@@ -331,6 +335,7 @@ class SolidQueries(MeshTrees, TreeQueries):
         first, search = Surface.of(this), this._pair_search(query, tree)
 
         def find_pairs(matrix: NDArray[np.float64] | None) -> Pairs:
+            """Return the pairs of faces that meet if `matrix`, or None, moves the other solid."""
             itself, report, mask = False, None, None  # shared vertices are contacts
             return this._selected_pairs(search(matrix, itself, workers, report), mask, tree, mask)
 

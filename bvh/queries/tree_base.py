@@ -100,7 +100,7 @@ class TreeBase:
     def kind(self) -> str:
         """Kind of the primitives: "triangles", "boxes", "obbs", "spheres", "capsules" or "custom".
 
-        Or "points" and "segments": triangles two or three of whose vertices are the same one.
+        Also "points" and "segments", which are triangles that repeat a vertex.
         """
         primitives = self._arrays.primitives
         if isinstance(primitives, Triangles):
@@ -124,12 +124,18 @@ class TreeBase:
 
     @property
     def face_ids(self) -> NDArray[np.int32] | None:
-        """Face or cell of the source of each triangle, read-only, (m,); None for its own faces."""
+        """The face or cell of the source of each triangle, read-only, shape (m,).
+
+        None if the triangles are the source's own faces (see `BVH.from_mesh`).
+        """
         return self._face_ids
 
     @property
     def groups(self) -> NDArray[np.uint32] | None:
-        """Bits of each face for the `mask` of queries, read-only, (m,); None: all have all bits."""
+        """The bits of each face, which select the faces that count for the `mask` of a query.
+
+        Read-only, shape (m,); None if the tree was built without `groups`: faces have all bits.
+        """
         return self._groups
 
     @property
@@ -148,7 +154,10 @@ class TreeBase:
         return copy
 
     def _snapshot(self) -> Self:
-        """Return the tree as it is now: a copy on the same arrays, which no refit changes."""
+        """Return the tree as it is now: a new tree on the same arrays, which no refit changes.
+
+        Queries that read several attributes, or one several times, take a snapshot first.
+        """
         now = object.__new__(type(self))
         # Read once before the lock is taken: the first use of a mapped tree checks its file.
         _ = self._arrays
@@ -192,7 +201,10 @@ class TreeBase:
         )  # fmt: skip
 
     def _point_target(self, query: str, mask: int | None) -> Any:
-        """Return a `PointTarget` of what `mask` selects; a TypeError if `query` has none."""
+        """Return a `PointTarget` of the primitives that `mask` selects; None selects all.
+
+        A TypeError with the name `query` is raised if that query does not support the primitives.
+        """
         from bvh.queries.batches.point_batches import PointSearch, ShapeSearch
         from bvh.queries.batches.winding import oriented_surface
         from bvh.traversal.points.closest_point import TreeTarget
@@ -238,12 +250,18 @@ class TreeBase:
         if bits == -1 and not len(arrays.face_bits):
             return search_of(arrays, now._bounds)
         groups = now._groups
-        return search_of(
-            arrays, now._bounds, lambda o: o._only(are_selected(groups, o.prim_id, bits))
-        )
+
+        def select(overlaps: Any) -> Any:
+            """Return the overlaps with primitives that the mask selects."""
+            return overlaps._only(are_selected(groups, overlaps.prim_id, bits))
+
+        return search_of(arrays, now._bounds, select)
 
     def _by_mask(self, compute: Callable[..., Any], mask: int, *threads: int) -> Any:
-        """Return `compute(triangles that the mask selects, *threads)`, cached for each mask."""
+        """Return `compute(triangles that the mask selects, *threads)`, cached for each mask.
+
+        `threads` is the number of threads, if `compute` takes one: results do not depend on it.
+        """
         arrays = self._arrays
         results: dict[int, Any] = vars(arrays).setdefault(f"_{compute.__name__}", {})
         result = results.get(mask)

@@ -46,16 +46,26 @@ class TreeQueries(
     __slots__ = ()
 
     def _caster(self, cull: int, mask: int | None) -> TreeCast:
-        """Return the function of `caster` for the tree as it is now; `cull` as of `cull_code`."""
+        """Return a function that casts single rays at the tree as it is now (see `caster`).
+
+        `cull` is the side of faces to ignore: 1 for the back, -1 for the front, 0 for none. The
+        bits of `mask` select faces; None selects all.
+        """
         bits = one_mask(mask)
         return cast_function(self._arrays_for(bits), cull, bits, TREE_CAST)
 
     def pick(
         self, camera: Any, x: float, y: float, radius: float = 0.0, *, mask: int | None = None
     ) -> Any:
-        """Return the nearest hit of the tree under a cursor, or None; arguments as in `Scene.pick`.
+        """Return the nearest hit of the tree under a cursor, or None, as `Scene.pick` does.
 
-        A tree has no instances: `instance_id` and `leaf` are -1, `name` is None.
+        The cursor is at the pixel (x, y) of `camera`. Within a `radius` in pixels, thin faces that
+        the cursor misses are picked, too. Bits of `mask` select faces.
+
+        Returns
+        -------
+        Pick or None
+            A tree has no instances: `instance_id` and `leaf` are -1, `name` is None.
 
         Examples
         --------
@@ -72,7 +82,9 @@ class TreeQueries(
     def picker(
         self, camera: Any, *, radius: float = 0.0, mask: int | None = None
     ) -> Callable[[float, float], Any]:
-        """Return a function pick(x, y), which returns the nearest hit under a cursor, as in `pick`.
+        """Return a function pick(x, y) that returns the nearest hit under the cursor, or None.
+
+        `camera`, the `radius` in pixels and the `mask` of faces are as in `pick`.
 
         Examples
         --------
@@ -89,9 +101,15 @@ class TreeQueries(
         what: Selected = "faces", mode: RegionMode = "touching", visible_only: bool = False,
         samples: int = 1, mask: int | None = None, threads: int | None = None,
     ) -> Any:  # fmt: skip
-        """Select what a rectangle touches or contains; arguments are as in `Scene.pick_rect`.
+        """Select what a rectangle in the picture touches or contains.
 
-        A tree has no instances: `instance_id` is -1.
+        The rectangle has opposite corners (x0, y0) and (x1, y1) in pixels of `camera`; the other
+        arguments are as in `Scene.pick_rect`.
+
+        Returns
+        -------
+        Selection
+            A tree has no instances: `instance_id` is -1.
 
         Examples
         --------
@@ -111,9 +129,15 @@ class TreeQueries(
         mode: RegionMode = "touching", visible_only: bool = False, samples: int = 1,
         mask: int | None = None, threads: int | None = None,
     ) -> Any:  # fmt: skip
-        """Select what a polygon touches or contains; arguments are as in `Scene.pick_lasso`.
+        """Select what a closed polygon in the picture touches or contains.
 
-        A tree has no instances: `instance_id` is -1.
+        `polygon` has the corners (n, 2) in pixels of `camera`; the other arguments are as in
+        `Scene.pick_lasso`.
+
+        Returns
+        -------
+        Selection
+            A tree has no instances: `instance_id` is -1.
 
         Examples
         --------
@@ -140,8 +164,9 @@ class TreeQueries(
         --------
         >>> import bvh
         >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> tree.nodes.begin.tolist(), tree.nodes.is_leaf.tolist(), tree.nodes.prim_id.tolist()
-        ([1, 0], [False, True], [0])
+        >>> nodes = tree.nodes
+        >>> nodes.begin.tolist(), nodes.end.tolist(), nodes.is_leaf.tolist(), nodes.prim_id.tolist()
+        ([1, 0], [2, 1], [False, True], [0])
         """
         return cached(self._arrays, "_nodes", tree_nodes)
 
@@ -149,8 +174,8 @@ class TreeQueries(
     def nbytes(self) -> int:
         """Bytes of the tree's arrays, and of data cached for the next query or refit.
 
-        Queries cache tables for winding numbers and distances, bits of faces, full leaves of a
-        compact tree, and `nodes`; the first refit, the arrays before it.
+        A new tree has no cached data. Queries cache tables for winding numbers and distances, bits
+        of faces, full leaves of a compact tree, and `nodes`; the first refit, the arrays before it.
         """
         from bvh.queries.batches.distance_batches import cached_tables
 
@@ -205,9 +230,12 @@ class TreeQueries(
 
         Raises
         ------
-        OSError, ValueError, TypeError
-            If the file cannot be written, `path` is not a file, or the tree holds custom
-            primitives, whose test is code.
+        OSError
+            If the file cannot be written.
+        ValueError
+            If `path` is something else than a file.
+        TypeError
+            If the tree holds a user's primitives, whose test is code.
 
         Examples
         --------
@@ -298,7 +326,7 @@ class TreeQueries(
         triangles = now._triangles()
         return cached(now._arrays, "_is_oriented", lambda _: is_oriented(triangles))
 
-    def open_edges(self) -> Pairs:
+    def open_edges(self) -> NDArray[np.int32]:
         """Return the edges of a tree over triangles that an odd number of finite faces share.
 
         Returns
@@ -323,7 +351,10 @@ class TreeQueries(
         return "bvh.BVH", cached(self._arrays, "_token", self._checksum)
 
     def _checksum(self, arrays: TreeArrays) -> str:
-        """Return a checksum, in hexadecimal, of primitives, groups, quality; random if custom."""
+        """Return a checksum of the primitives in `arrays`, of groups and quality, in hexadecimal.
+
+        For custom primitives it is random, as a user's function has no stable checksum.
+        """
         columns = [a for a in arrays.primitives if isinstance(a, np.ndarray)]
         columns += [] if self._groups is None else [self._groups]
         # Checksums of 32 bits, as in files, would often be equal for two of 65 000 trees.
@@ -338,7 +369,8 @@ class TreeQueries(
     ) -> Pairs:
         """Return the rows of `pairs`, (m, 2), whose faces are selected.
 
-        The face of this tree by `mask`, that of `other` by `other_mask`; None selects all.
+        The face of this tree shares a bit with `mask`, that of `other` with `other_mask`; a mask of
+        None has all bits.
         """
         assert isinstance(other, TreeBase)
         for side, tree, given in ((0, self, mask), (1, other, other_mask)):
@@ -351,7 +383,9 @@ class TreeQueries(
     def _pair_search(self, query: str, other: object) -> FindPairs[Pairs]:
         """Return a function that finds the pairs of faces of this tree and of `other` that meet.
 
-        Its arguments are those of `find_pairs` after the trees; `query` is the name for errors.
+        Its arguments are a matrix (4, 4) that moves `other`, or None; whether shared vertices and
+        edges are ignored, as in one mesh; the number of threads; and a progress callback or None.
+        It returns rows (id, id in `other`). `query` is the name for errors.
         """
         from bvh.queries.batches.overlap_batches import find_pairs
 

@@ -94,7 +94,10 @@ def verb(
     arrays: dict[str, tuple[int, ...]], returns: type[np.generic] | type[DataclassInstance],
     merge: Merge | None = None,
 ) -> Callable[[Query], Query]:  # fmt: skip
-    """Return a decorator that declares a query by the fields of `Verb`, and returns the method."""
+    """Return a decorator that declares a query, and returns the method itself.
+
+    The arguments are fields of `Verb`.
+    """
 
     def declare(query: Query) -> Query:
         _declared[query] = Verb(query, arrays, returns, merge)

@@ -12,6 +12,7 @@ from numba import njit
 
 import bvh
 from bvh.distributed.out_of_core import part_visits
+from bvh.distributed.out_of_core.part_targets import PartRays
 from tests.cases.families import sphere
 from tests.cases.part_checks import HITS, OVERLAPS, POINTS, ask, check_rays, same
 from tests.cases.partitions import parts_of, random_parts
@@ -38,6 +39,22 @@ def test_single_queries_are_scalars(tmp_path: Path) -> None:
         found, wanted = (getattr(target, verb)(*given) for target in (parts, tree))
         assert type(found) is type(wanted)
         assert found == pytest.approx(wanted, abs=0.001)
+
+
+def test_surfaces_are_searched_by_the_given_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vertices, faces = sphere(1)
+    parts = parts_of(tmp_path / "parts", vertices, faces, np.arange(len(faces)) % 3)
+    used, any_hits = set(), PartRays.any_hits
+
+    def spied(rays: PartRays, batch: Any, options: Any) -> Any:
+        used.add(options.threads)
+        return any_hits(rays, batch, options)
+
+    monkeypatch.setattr(PartRays, "any_hits", spied)
+    assert parts.contains(vertices, threads=3).all()
+    assert used == {3}
 
 
 def test_shapes_of_batches(tmp_path: Path, rng: np.random.Generator) -> None:

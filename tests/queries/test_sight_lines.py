@@ -143,3 +143,22 @@ def test_lazy_points(wall: bvh.BVH) -> None:
         found = target.visible(da.from_array(p, chunks=(4, 3)), q)
         assert found.chunks == ((4, 4, 2),)
         assert found.compute(scheduler="sync").tolist() == [False, True] * 5
+
+
+@pytest.mark.parametrize("options", [{"mask": 1}, {"sort": False}])
+def test_one_line_is_one_ray(
+    wall: bvh.BVH, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its range is two numbers, which take no conversion, as arrays would."""
+    ranges = []
+    for target in targets(wall):
+        any_hit = type(target).any_hit
+
+        def spied(self: Any, o: Any, d: Any, *ends: Any, _cast: Any = any_hit, **more: Any) -> Any:
+            ranges.append(ends)
+            return _cast(self, o, d, *ends, **more)
+
+        monkeypatch.setattr(type(target), "any_hit", spied)
+        for q, seen in (([1.0, 0.0, 0.0], False), ([-2.0, 0.0, 0.0], True)):
+            assert target.visible([-1.0, 0.0, 0.0], q, **options) is seen
+    assert ranges and all(type(end) is float for ends in ranges for end in ends)

@@ -185,7 +185,7 @@ class PartPoints(NamedTuple):
         """Return which points (n, 3) are on a face."""
         directions = np.tile(ASIDE, (len(points), 1))
         batch = ray_batch(points, directions, mask=_bits_of(self.mask))
-        return on_surface(self.rays, batch)
+        return on_surface(self.rays, batch, threads)
 
     def winding_numbers(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None

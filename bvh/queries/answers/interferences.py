@@ -135,6 +135,7 @@ class Interferences(PerQuery):
         lines: list[tuple[str, ...]] = [("first", "second", "relation", *NUMBERS, "at", "note")]
         for k in range(len(self)):
             pair = zip(self.instance_id[k].tolist(), self.name[k].tolist(), strict=True)
+            # Ids of instances, followed by their names, if any.
             first, second = (f"{number} {_printable(name)}".rstrip() for number, name in pair)
             numbers = [_formatted(getattr(self, title)[k]) for title in NUMBERS]
             place = self.position[k, 0]

@@ -251,8 +251,9 @@ def _on_faces_and_shapes(
 ) -> tuple[tuple[Floats, Floats], list[Shapes]]:
     """Return ((positions, normals), shapes) of hits on faces, and on other primitives.
 
-    Positions and unit normals, (n, 3) each, are NaN for misses, and for hits on `shapes`. `ids` (-1
-    for a miss), `u` and `v` are columns (n,) of `result`, from which only the leaves are read here.
+    Positions and unit normals, (n, 3) each, are NaN for misses, and for hits on other primitives:
+    `shapes` lists the latter, one `Shapes` for each tree. `ids` (-1 for a miss), `u` and `v` are
+    columns (n,) of `result`, from which only the leaves are read here.
     """
     searched, moves, rest = source
     rows = np.flatnonzero(ids >= 0)
@@ -307,6 +308,7 @@ def _of_one_hit(
     searched, moves, _ = source
     primitives: Any = searched
     if type(searched) is not Triangles:
+        # A scene that is `plain` is over triangles alone.
         if not getattr(searched, "plain", False):
             return None
         primitives = searched.arrays.primitives
@@ -324,7 +326,7 @@ def _of_one_hit(
 def _must_not_have_moved(view: Any, moves: int, leaf: Any, ids: Any) -> None:
     """Raise a RuntimeError if a leaf that is hit has moved since the count of moves was `moves`.
 
-    `view` is the `SceneView`; `leaf` and `ids` (-1 for a miss) are those of hits.
+    `view` is the `SceneView` that was searched; `leaf` and `ids` (-1 for a miss) are those of hits.
     """
     if view.moves > moves:
         late = np.flatnonzero((ids >= 0) & (view.moved_at[leaf] > moves))
@@ -340,7 +342,8 @@ def on_faces(
 ) -> tuple[Floats, Floats]:
     """Return positions and unit normals of hits, (n, 3) each; NaN for misses and shapes.
 
-    `leaf`, `prim_id`, `u` and `v` are columns (n,); for a tree `leaf` has no items.
+    `prim_id`, `u` and `v` are columns (n,), as is `leaf` for a scene, whose `primitives` are
+    `Instanced`; for a tree `leaf` has no items.
     """
     n = len(prim_id)
     ids = (kernel_input(np.asarray(column, np.int32)) for column in (leaf, prim_id))

@@ -24,8 +24,8 @@ class Library(NamedTuple):
     def of(cls, arrays: dict[str, object]) -> Library | None:
         """Return the library of arguments, given by name, with the device of the first one.
 
-        None if array-api-compat knows the library of none of them. Arrays of two libraries raise a
-        TypeError.
+        None if array-api-compat knows the library of none of them: results are then numpy's. Arrays
+        of two libraries raise a TypeError.
         """
         name = next(iter(arrays))
         other = f"{name} is {kind_of(arrays[name])}: queries of other arrays than numpy's"
@@ -76,8 +76,9 @@ class Library(NamedTuple):
     ) -> Any:  # fmt: skip
         """Return the result `found` of a query with its arrays and numbers in the library.
 
-        Python integers become arrays: of `id_type` for a `prim_id`, int32 for other fields of a
-        dataclass, `integer_type` if `found` itself is an integer.
+        `found` is a dataclass of results, a tuple, an array or a number. Python integers become
+        arrays: of `id_type` for a `prim_id`, int32 for other fields of a dataclass, `integer_type`
+        if `found` itself is an integer.
         """
         if is_dataclass(found) and not isinstance(found, type):
             columns = {field.name: getattr(found, field.name) for field in fields(found)}
@@ -99,8 +100,8 @@ class Library(NamedTuple):
 def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
     """Return the result of `query`, with arrays in the library of its array arguments.
 
-    `arguments` are all its arguments by name, at least one of them an array of another library than
-    numpy.
+    `query` is a function or bound method; `arguments` are all its arguments by name, at least one
+    of them an array of another library than numpy.
     """
     given = {name: value for name, value in arguments.items() if value is not None}
     others = {name: value for name, value in given.items() if is_other(value)}
@@ -109,6 +110,7 @@ def answer(query: Callable[..., object], arguments: dict[str, object]) -> Any:
     if library is None:
         return query(**given | plain)
     verb = verb_of(query)
+    # The type of a result that is one array, or the class of a result; int64 if undeclared.
     returned = np.int64 if verb is None else verb.returns
     if returned is not np.bool_:
         # All libraries have booleans; if this one lacks numbers of 64 bits, raise before the query.

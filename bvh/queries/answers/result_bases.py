@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.answers.other_libraries import in_library_of, in_numpy
 from bvh.queries.verbs import COLUMN_TYPES
@@ -24,7 +24,8 @@ def columns_of(result: Any) -> dict[str, Any]:
 def factory_of(kind: type[Result], *without: str) -> Callable[..., Result]:
     """Return a function fill(values, source=None) that makes a result of the class `kind`.
 
-    `values` are its fields in order, but those named in `without`, which are None.
+    `values` are the fields of the class in their order, without the fields named in `without`,
+    which are None. Hits compute their positions from `source` (see `locations`).
     """
     # Generated code is as fast as one assignment for each field; the `__init__` of a frozen class
     # takes longer than a ray.
@@ -44,7 +45,7 @@ def factory_of(kind: type[Result], *without: str) -> Callable[..., Result]:
     return scope["fill"]  # type: ignore[no-any-return]
 
 
-def listed_kinds(nouns: str, kinds: Any) -> str:
+def listed_kinds(nouns: str, kinds: ArrayLike) -> str:
     """Return text such as "3 pairs: 1 equal, 2 touching", for the kind of each of some pairs."""
     names, counts = np.unique(kinds, return_counts=True)
     listed = ", ".join(f"{n} {name}" for n, name in zip(counts, names, strict=True))
@@ -159,11 +160,16 @@ class PerQuery(Table):
     _more_axes: ClassVar[dict[str, int]] = {}
 
     @classmethod
-    def _of(cls, rows: Sequence[Any], nothing: Any, shape: tuple[int, ...]) -> Self:
-        """Return the result for `rows`, the fields of one query each, as is `nothing`."""
+    def _of(
+        cls, rows: Sequence[tuple[Any, ...]], nothing: tuple[Any, ...], shape: tuple[int, ...]
+    ) -> Self:
+        """Return the result of some queries of the leading shape `shape`.
+
+        Each row has the fields of one query, in order, as has `nothing`, a query without a result.
+        """
         columns = {}
         for field, values in zip(fields(cls), zip(*rows, nothing, strict=True), strict=True):  # type: ignore[arg-type]
-            # With `nothing`, arrays without rows have their other axes, too.
+            # With `nothing`, arrays without rows have their types and other axes, too.
             array = np.array(values, COLUMN_TYPES.get(field.name))[:-1]
             more = array.shape[1:]
             columns[field.name] = array.reshape(*shape, *more) if more else shaped(shape, array)[0]
@@ -193,7 +199,10 @@ class PerQuery(Table):
 
     @property
     def mask(self) -> TruthResult:
-        """True where there is a hit or closest point: ``hits[hits.mask]`` has no misses."""
+        """True where there is a hit, or a closest point, with the leading shape of the batch.
+
+        ``hits[hits.mask]`` are the hits without the misses.
+        """
         return self.prim_id >= 0
 
     def __repr__(self) -> str:
@@ -216,7 +225,7 @@ class PerQuery(Table):
         return f"{type(self).__name__}({inner})"
 
     def _owners_text(self, mask: NDArray[np.bool_]) -> str:
-        """Return the number of instances in `mask` as text, for hits of a scene."""
+        """Return the number of instances hit by entries in `mask`, as text; empty here."""
         return ""
 
     def _costs_text(self) -> str:

@@ -68,7 +68,8 @@ class Section(Intersections):
         # Relative to a vertex, so that loops far from the origin lose no digits.
         sizes = np.array([abs(_area(loop - loop[0])) for loop in loops])
         parents, depth = np.full(len(loops), -1, np.int32), np.zeros(len(loops), np.int64)
-        low, high = (np.array([f(loop, axis=0) for loop in loops]) for f in (np.min, np.max))
+        low = np.array([loop.min(axis=0) for loop in loops])
+        high = np.array([loop.max(axis=0) for loop in loops])
         # Only larger loops contain a loop; of loops of equal area, the first counts as larger.
         order = np.argsort(-sizes, kind="stable")
         for rank, i in enumerate(order.tolist()):
@@ -78,6 +79,7 @@ class Section(Intersections):
             depth[i] = len(around)
             # `larger` is by descending area: the last one around is the smallest.
             parents[i] = around[-1] if around else -1
+        # A loop inside an odd number of others is a hole.
         return parents, np.where(depth % 2 == 0, sizes, -sizes)
 
     @property
@@ -145,6 +147,7 @@ class Section(Intersections):
         from trimesh.path.entities import Line
 
         new_line: Any = Line
+        # The layers of the closed polylines in their order.
         layers = iter(["outer" if area >= 0.0 else "holes" for area in self.areas])
         lines, entities, first = [np.zeros((0, 2))], [], 0
         for line, closed in zip(self.polylines, self.closed, strict=True):
@@ -225,7 +228,8 @@ def sections_by(
 ) -> Section | Sections:
     """Return the `Section` of a mesh by a plane (4,), or the `Sections` by planes (..., 4).
 
-    If the mesh is a flattened scene, `ids_of(faces)` returns their prim_id and their instance.
+    `planes` are checked here. If the mesh is a flattened scene, `ids_of(faces)` returns two arrays
+    for faces of the mesh: their prim_id and their instance. `ids_of` is None for a tree.
     """
     from bvh.surfaces.sections import sections_of
 
@@ -263,8 +267,8 @@ def _area(loop: Reals) -> float:
 def _is_within(inner: Reals, outer: Reals) -> bool:
     """Return whether the loop `inner`, (k, 2), is inside the loop `outer`, (m, 2).
 
-    Most of the tested middles of its segments must be: loops may touch, and coordinates are
-    rounded.
+    It is inside if most of the tested middles of its segments, at most MAX_TESTED, are inside. Not
+    all need be, because loops may touch, and coordinates are rounded.
     """
     middles = 0.5 * (inner[:-1] + inner[1:])
     # Columns (tested, 1), which broadcast against the edges of the outer loop.

@@ -10,7 +10,7 @@ In a scene, each leaf is a surface of its own, and a point is inside if it is in
 
 from collections.abc import Sequence
 from math import inf
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,10 +52,17 @@ OPTIONS = RayOptions(sort=False)
 TURNS = np.array([[0, 1, 2], [2, 0, 1], [1, 2, 0]])
 
 
-# Scratch of one thread, reused from batch to batch: directions, numbers of crossings, and indices
-# of points that may be on a face.
-_SHELF: Shelf[tuple[NDArray[Any], ...]] = Shelf(
-    lambda: (np.empty((MAX_INSIDE, 3)), *np.empty((2, MAX_INSIDE), np.int64))
+class _Memory(NamedTuple):
+    """Scratch of one thread, for the points of a chunk."""
+
+    directions: NDArray[np.float64]
+    crossings: NDArray[np.int64]
+    near: NDArray[np.int64]  # indices of points that may be on a face
+
+
+# Reused from batch to batch.
+_SHELF: Shelf[_Memory] = Shelf(
+    lambda: _Memory(np.empty((MAX_INSIDE, 3)), *np.empty((2, MAX_INSIDE), np.int64))
 )
 
 
@@ -74,9 +81,9 @@ def inside(
     count_crossings = search.crossing_counter(like)
 
     def work(begin: int, end: int) -> None:
-        memory, some, found = _SHELF.take(), kernel_input(points[begin:end]), result[begin:end]
-        n, (ways, crossings, near) = end - begin, memory
-        ways, crossings = ways[:n], crossings[:n]
+        memory, n = _SHELF.take(), end - begin
+        some, found = kernel_input(points[begin:end]), result[begin:end]
+        ways, crossings, near = memory.directions[:n], memory.crossings[:n], memory.near
         write_ways_out(corners, DIRECTIONS, some, ways)
         ways = kernel_input(ways)
         count_crossings(some, ways, crossings)
@@ -163,15 +170,18 @@ def _corners(arrays: TreeArrays) -> list[float]:
     return corners
 
 
-def on_surface(search: RayTarget, batch: RayBatch) -> NDArray[np.bool_]:
-    """Return which rays of a batch begin on a face with an area, (n,), by rays of t from 0 to 0."""
+def on_surface(search: RayTarget, batch: RayBatch, threads: int = 1) -> NDArray[np.bool_]:
+    """Return which rays of a batch begin on a face with an area, (n,), by rays of t from 0 to 0.
+
+    All rays must have the same mask.
+    """
     # A ray in the plane of a face misses it. Of three directions that are not in one plane, at most
     # two are in the plane of the face.
     rays = batch.rays
     turned = kernel_input(rays.directions.take(TURNS, axis=1).reshape(-1, 3))
     origins = kernel_input(rays.origins.repeat(3, axis=0))
     short = Rays(origins, turned, AT_POINT, AT_POINT, rays.masks)
-    hits = search.any_hits(RayBatch(short, (len(origins),)), OPTIONS)
+    hits = search.any_hits(RayBatch(short, (len(origins),)), OPTIONS._replace(threads=threads))
     return np.asarray(np.reshape(hits, (-1, 3)).any(axis=1))
 
 

@@ -62,7 +62,8 @@ def quick_distance(
 ) -> Clearances | None:
     """Return the result of `BVH.distance_to` for one query; None if arguments need conversion.
 
-    `arrays` and `others` are those of the two trees, `limit` is the largest distance.
+    `arrays` and `others` are those of the two trees, `limit` is the largest distance; `transform`
+    and `hint` are the arguments of that method.
     """
     # Not `limit < 0.0`, which is False for NaN: NaN is left to the checks.
     if type(limit) is not float or not limit >= 0.0:
@@ -98,8 +99,8 @@ def find_closest_pair(
     """Return the distance of two trees over triangles, the closest points, and the faces there.
 
     Each tree is moved by its map (3, 4) of `maps`, or only the second one by `transform` (4, 4),
-    every operation rounded. `code` is a hint, as in `find_closest_pairs`. Once `cancel` is not 0,
-    results are meaningless.
+    every operation rounded. `code` is one of the `hints` of `find_closest_pairs`. Once `cancel` is
+    not 0, results are meaningless.
     """
     one, motions, flat = ONE_SHELF.take(), STILL, None
     if transform is not None:
@@ -130,9 +131,9 @@ def find_closest_pairs(
 ) -> Closest:  # fmt: skip
     """Return the distance of two trees over triangles, with points and faces, for `count` queries.
 
-    `matrices` (count, 4, 4) move the second tree; None if it stays. Pairs farther apart than
-    `limits` are misses. `hints` are pairs of faces for a first bound, ``first << 32 | second``; -1
-    for none. Limits and hints have one item, or one a query.
+    `matrices` (count, 4, 4) move the second tree, every operation rounded; None if it stays. Pairs
+    farther apart than `limits` are misses. `hints` are pairs of faces whose distance is a first
+    bound, ``first << 32 | second``; -1 for none. Limits and hints have one item, or one a query.
     """
     found = Closest(np.empty(count), np.empty((count, 2, 3)), np.empty((count, 2), np.int32))
     moves = None if matrices is None else kernel_input(matrices.reshape(-1))
@@ -174,7 +175,11 @@ class DistanceTables:
 def row_and_boxes_of(
     arrays: TreeArrays, count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return a tree's row, and its boxes to keep alive; cached. `count` queries follow."""
+    """Return a tree's row of addresses, and boxes that the caller must keep alive; cached.
+
+    `count` is the number of queries that follow: the boxes are oriented ones after enough queries
+    to be worth the time that fitting takes.
+    """
     tables: DistanceTables | None = vars(arrays).get("_distances")
     if tables is None:
         tables = vars(arrays).setdefault("_distances", DistanceTables(arrays))
@@ -213,7 +218,11 @@ def lowest_ids(nodes: WideNodes) -> NDArray[np.int32]:
 
 
 def decide(search: ClosestSearch) -> None:
-    """Reduce candidates to that of the least exact (distance, code), if it is within the limit."""
+    """Reduce the candidates of a search to the best one, by exact distances in rational numbers.
+
+    The best one has the least distance and, of equal distances, the lowest code. No candidate is
+    left if the least distance is beyond the limit.
+    """
     count, best = int(search.state[layout.COUNT]), (np.inf, -1)
     for i in range(count):
         distance = float(search.lows[i])  # a lower bound; in `highs` an upper one

@@ -45,8 +45,8 @@ class Gatherer:
     """Search for all hits of rays in a tree or a scene, or for their number.
 
     If `once`, each crossing is one hit. `limit` is the most hits of a ray. If `listed`, a primitive
-    in several leaves counts once, and hits may be `kept` and filtered; otherwise counts are signed
-    if `sided`: 1 at a back, -1 at a front.
+    in several leaves counts once, and hits may be `kept` and filtered. Otherwise it counts in each
+    of its leaves; these counts are signed if `sided`: 1 at a back side, -1 at a front.
     """
 
     def __init__(

@@ -34,6 +34,7 @@ Ids = NDArray[np.int32]
 Keys = NDArray[np.int64]
 # Numbers of primitives in kernels: in a scene the leaf in the high bits (see `instanced`).
 Codes = NDArray[np.int64]
+Ints = NDArray[np.int64]
 
 # Results are sorted by keys of 64 bits: the query's number in its chunk, the leaf, the primitive.
 LEAF_BITS, PRIM_BITS = 24, MAX_PRIMITIVES.bit_length() - 1
@@ -54,7 +55,7 @@ class RegionSearch(NamedTuple):
     """Search of a tree, or a scene, for the primitives that overlap regions."""
 
     arrays: TreeArrays
-    bounds: NDArray[np.float64]  # (2, 3)
+    bounds: NDArray[np.float64]  # lower and upper corner of all primitives, (2, 3)
     owners: Ids | None  # the instance of each leaf of a scene; None of a tree, whose codes are ids
     # corners(code) returns the corners of a primitive as lists: 3 of a triangle, 2 of a box; of a
     # round shape both ends of its axis, and a list of its radius.
@@ -92,6 +93,7 @@ def search_of(
     primitives = arrays.primitives
 
     def corners(prim: int) -> Any:
+        """Return the corners of a triangle or box; of a round shape the result of `axis_of`."""
         if isinstance(primitives, Triangles):
             return primitives.points[primitives.faces[prim]].tolist()
         if isinstance(primitives, HOLLOW):
@@ -104,23 +106,25 @@ def search_of(
 def axis_of(row: NDArray[np.float64]) -> Any:
     """Return both ends of the axis of a round shape, (3,) each, and its radius, (1,), as lists.
 
-    Its `row` has six numbers of a box, one end or two of the axis, and the radius.
+    `row` has the six numbers of the shape's box, then the centre of a sphere, which is both ends,
+    or the two ends of a capsule's axis, then the radius.
     """
     return [row[6:9].tolist(), row[-4:-1].tolist(), row[-1:].tolist()]
 
 
 def find_overlaps(
     search: RegionSearch, regions: Regions, count: int, threads: int, progress: Progress | None
-) -> tuple[Codes, Codes]:
+) -> tuple[Ints, Codes]:
     """Return (offsets, codes): region i overlaps ``codes[offsets[i] : offsets[i + 1]]``.
 
-    Codes are ids, in a scene with the leaf in the high half; they ascend for each region.
+    `regions` are `count` regions in arrays as kernels take them. Codes are ids, in a scene with the
+    leaf in the high half; they ascend for each region.
     """
     # Of each chunk, by its first region: the number of results of each region, and their codes.
-    parts: dict[int, tuple[Codes, Codes]] = {}
+    parts: dict[int, tuple[Ints, Codes]] = {}
 
     def work(begin: int, end: int) -> None:
-        def keys_of(queries: Codes, codes: Codes) -> Keys:
+        def keys_of(queries: Ints, codes: Codes) -> Keys:
             """Return a key of 64 bits for each pair, which sorts by query, leaf and primitive."""
             # In a scene, the leaf is moved from bit 32 down to PRIM_BITS, to leave room above.
             if search.owners is not None:
@@ -144,11 +148,12 @@ def find_overlaps(
 
 def _find_keys(
     search: RegionSearch, regions: Regions, begin: int, end: int,
-    keys_of: Callable[[Codes, Codes], Keys],
+    keys_of: Callable[[Ints, Codes], Keys],
 ) -> Keys:  # fmt: skip
     """Return the keys of the primitives that regions begin..end-1 overlap, ascending, each once.
 
-    `keys_of(queries, codes)` returns a key for each pair of a region and a primitive.
+    `keys_of(queries, codes)` returns a key for each pair of a region's number and a primitive's
+    code.
     """
     if len(search.arrays.nodes.data) == 0:
         return NO_KEYS
@@ -175,10 +180,11 @@ def _codes(search: RegionSearch, keys: Keys) -> Codes:
 
 def _decided(
     search: RegionSearch, regions: Regions, found: region_search.Found, count: int
-) -> tuple[Codes, Codes]:
+) -> tuple[Ints, Codes]:
     """Return the regions and codes, (m,) each, of overlapping pairs among the `count` pairs found.
 
-    Pairs that the kernel has left undecided, with the complement of a code, are decided here.
+    Pairs that the kernel has left undecided are decided here; instead of the code they have its
+    complement, which is negative.
     """
     queries, codes = found.query[:count], found.prim[:count]
     undecided = (codes < 0).nonzero()[0]
@@ -197,7 +203,7 @@ def _overlaps(corners: Any, regions: Regions, query: int) -> bool:
     """Return whether region number `query` overlaps a primitive, in rational numbers.
 
     `corners` are those of `RegionSearch`. Kernels leave no box region undecided for triangles and
-    boxes.
+    boxes, so these do not come here.
     """
     is_round, is_box = len(corners[-1]) == 1, len(corners) == 2
     if isinstance(regions, SphereRegions):
@@ -241,7 +247,7 @@ class TreePair(NamedTuple):
 
     row: TreeRow
     row2: TreeRow
-    motions: Codes  # see `pair_frames.set_motions`
+    motions: Ints  # see `pair_frames.set_motions`
     leaf: int  # the row of the first tree's map, if `motions` have maps
     leaf2: int
     shared: int  # TWO_MESHES, ONE_MESH or ONE_TREE
@@ -280,8 +286,11 @@ def find_pairs(
     return keys.view("<i4").reshape(-1, 2)[:, ::-1].copy()
 
 
-def split_pair(pair: TreePair, count: int) -> Codes:
-    """Return some `count` pairs of subtrees, rows (m, ENTRY), that make up a pair of trees."""
+def split_pair(pair: TreePair, count: int) -> Ints:
+    """Return some `count` pairs of subtrees that make up a pair of trees, for threads to share.
+
+    The shape is (m, ENTRY): each row is the entry of a pair on the stack of a search.
+    """
     search = meeting_pairs.new_pair_search(count)
     # The entry of the pair of roots is all zeros.
     meeting_pairs.begin_with(search, np.zeros((1, ENTRY), np.int64))
@@ -290,7 +299,7 @@ def split_pair(pair: TreePair, count: int) -> Codes:
     return search.stack[first:height].reshape(-1, ENTRY)
 
 
-def pairs_that_meet(pair: TreePair, search: PairSearch, cancel: Ids) -> list[Codes]:
+def pairs_that_meet(pair: TreePair, search: PairSearch, cancel: NDArray[np.int32]) -> list[Ints]:
     """Return the pairs of faces that a search finds, in arrays (n, 2); end if `cancel` is not 0."""
     found, done = [], False
     while not (done or cancel[0]):

@@ -102,7 +102,10 @@ class PointSearch(NearestSearch):
     def inside_by_winding(
         self, points: Floats, threads: int, progress: Progress | None = None
     ) -> NDArray[np.bool_]:
-        """Return which points have a winding number above 0.5, with reflected leaves reversed."""
+        """Return which points (n, 3) have a winding number above a half.
+
+        Faces of a scene's reflected leaves are reversed, so that normals point outward.
+        """
         return self.oriented_surface(True).inside(points, threads, progress)
 
     def run(
@@ -139,7 +142,10 @@ class ShapeSearch(NearestSearch):
         self, points: Floats, threads: int, progress: Progress | None = None, *,
         surface: bool = True,
     ) -> NDArray[np.bool_]:  # fmt: skip
-        """Return which points are in a shape or inside faces; with `surface`, or on either."""
+        """Return which points (n, 3) are in a shape or inside the faces of a leaf by parity.
+
+        With `surface`, also those on a shape or on such a face.
+        """
         if self.faces is None:
             found = np.zeros(len(points), np.bool_)
         else:
@@ -186,7 +192,8 @@ def _fill(
 ) -> Nearest:  # fmt: skip
     """Fill and return `found`: threads call a kernel, such as `closest_points`, on chunks.
 
-    `extra` are the arguments of the kernel between the range of a chunk and `found`.
+    `target` is searched for the points of `batch`. `extra` are the arguments of the kernel between
+    the range of a chunk and `found`.
     """
 
     def work(begin: int, end: int) -> None:

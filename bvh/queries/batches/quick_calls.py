@@ -90,7 +90,10 @@ class Searched:
                 return cast
 
     def for_rays(self, one: scratch.OneRay) -> PreparedKernel:
-        """Return the kernel `gather_hits` with its first argument stored; `one` has the others."""
+        """Return the kernel `gather_hits` with its first argument stored.
+
+        `one` has the other arguments, whose types choose the compiled form of the kernel.
+        """
         prepared, arrays = self._rays, self.arrays
         # It may be for arrays that have been replaced since. Two threads may both make it.
         if prepared is None or prepared.owner is not arrays:
@@ -118,7 +121,10 @@ class Searched:
         return TreeTarget(arrays.row, -1) if self.kind is Triangles else None
 
     def for_batch(self, rays: int, threads: int | None) -> tuple[TreeArrays, Any]:
-        """Return the arrays to search for `rays` rays, and None; a scene may use a merged tree."""
+        """Return the arrays to search, and None; the view of a scene overrides this method.
+
+        There, `rays`, the number of rays, decides whether one merged tree is searched and returned.
+        """
         return self.arrays, None
 
 
@@ -130,7 +136,10 @@ def cast_ray(searched: Searched, ray: tuple[float, ...], t_min: float, t_max: fl
 def closest_hit(
     searched: Searched, origins: Any, directions: Any, t_min: Any, t_max: Any, threads: int | None
 ) -> Hits | None:
-    """Return closest hits for arguments that `Searched.cast` did not accept; or None."""
+    """Return the closest hit of each ray, for arguments that `Searched.cast` did not accept.
+
+    None where the query of batches must answer.
+    """
     if not type(t_min) is type(t_max) is float:
         return None
     ray = plain_ray(origins, directions)
@@ -210,7 +219,10 @@ def _trace_hits(
     arrays: TreeArrays, batch: RayBatch, n: int, goal: ClosestGoal, out: tuple[Any, ...],
     threads: int,
 ) -> bool:  # fmt: skip
-    """Write hits to the columns `out`; return False for custom primitives and empty trees."""
+    """Write the hits of n rays to the columns `out`, and return True.
+
+    Return False for trees over custom primitives and empty ones, which are left to batches.
+    """
     if type(arrays.primitives) is Custom or arrays.nodes.data.size == 0:
         return False
     if n <= SMALL_BATCH and len(batch.shape) == 1:
@@ -249,7 +261,10 @@ def all_hits(
 def count_hits(
     searched: Searched, ray: tuple[float, ...] | None, t_min: Any, t_max: Any, once: bool
 ) -> int | None:
-    """Return how many hits a ray (ox, oy, oz, dx, dy, dz) has; if `once`, one for each crossing."""
+    """Return how many hits a ray (ox, oy, oz, dx, dy, dz) has; if `once`, one for each crossing.
+
+    None where the query of batches must answer, and if `ray` is None.
+    """
     # In a split tree hits are listed, so that a primitive in several leaves counts once.
     mode = (scratch.LISTED if searched.split else scratch.COUNTED) + once
     gathered = _gathered(searched, ray, t_min, t_max, mode)
@@ -267,7 +282,7 @@ def _gathered(
     """Find the hits of one ray: counted, listed or stored, by the `mode` (see `scratch.MODES`).
 
     Returns the memory with the hits, which the caller gives back to HIT_SHELVES, its part for a
-    single ray, and the arrays that were searched; or None.
+    single ray, and the arrays that were searched; None where batches must answer.
     """
     if ray is None or not type(t_min) is type(t_max) is float:
         return None
@@ -288,7 +303,10 @@ def _gathered(
 def closest_point(
     searched: Searched, point: Sequence[float], limit: float, count: int | None
 ) -> Any:
-    """Return the closest point within `limit`, or those in the `count` nearest faces; or None."""
+    """Return the closest point within `limit`, or the closest points in the `count` nearest faces.
+
+    With a `count`, the nearest point comes first. None where the query of batches must answer.
+    """
     if count is not None:
         return _nearest(searched, point, limit, count)
     one = _measured(searched, point, limit, True)
@@ -309,7 +327,7 @@ def closest_point(
 
 
 def distance(searched: Searched, point: Sequence[float], limit: float) -> float | None:
-    """Return the distance to the closest face, inf beyond `limit`; or None."""
+    """Return the distance to the closest face, inf beyond `limit`; None if batches must answer."""
     one = _measured(searched, point, limit, False)
     if one is None:
         return None
@@ -321,9 +339,10 @@ def distance(searched: Searched, point: Sequence[float], limit: float) -> float 
 def _measured(
     searched: Searched, point: Sequence[float], limit: float, with_position: bool
 ) -> scratch.OnePoint | None:
-    """Find the closest face of one point; return the memory with the answer, or None.
+    """Find the closest face of one point; return the memory with the answer (see `OnePoint`).
 
     The caller gives it back to its shelf. Without `with_position`, only the distance is computed.
+    None where the query of batches must answer.
     """
     prepared = searched.for_points()
     if prepared is None:
@@ -335,7 +354,7 @@ def _measured(
 
 
 def _nearest(searched: Searched, point: Sequence[float], limit: float, count: int) -> Any:
-    """Return the closest points in the `count` nearest faces; or None."""
+    """Return the closest points in the `count` nearest faces; None if batches must answer."""
     prepared, kind = searched.for_points(), searched.kind
     if prepared is None or type(count) is not int or not 1 <= count <= MOST_FACES:
         return None

@@ -44,8 +44,8 @@ Goal = ClosestGoal | FirstGoal | CountGoal
 def source_of(arrays: Any, owner: Any, rays: Any, shape: tuple[int, ...] | None = None) -> Source:
     """Return the source from which hits compute positions: (searched, moves, copies of rays).
 
-    Rays are None if positions need none, as on triangles. `owner` is the view of a scene; `shape`
-    is the leading shape of the rays, None for flat ones.
+    Rays are None if positions need none, as on triangles. `owner` is the view of a scene, which
+    counts its moves; `shape` is the leading shape of the rays, None for flat ones.
     """
     primitives = arrays.primitives
     if type(primitives) is Instanced:
@@ -162,7 +162,8 @@ class RaySearch(NamedTuple):
     ) -> tuple[TreeArrays, RayBatch, Any]:
         """Return the arrays to search, the rays, and the merged tree of a scene or None.
 
-        A merged tree is used only if `mergeable`, for rays without masks and a filter.
+        A merged tree is used only if `mergeable`, for rays without masks and a filter. Masks of
+        rays are removed if faces have no bits.
         """
         arrays = self.arrays
         if batch.masked:
@@ -224,7 +225,11 @@ def trace_many(row: object, batch: RayBatch, n: int, goal: Goal, out: object, th
 
 
 def _tracer(row: object, rays: Rays, goal: Callable[[], Goal], out: object) -> Work:
-    """Return a function that traces blocks of an order on any thread; `goal()` makes goals."""
+    """Return a function work(order, begin, end), which traces blocks of an order on any thread.
+
+    `row` is the row of the tree; `goal()` makes the goal of a call; hits are written to `out`.
+    """
+    # Which ways of tracing have been faster so far (see `trials`).
     measured = UNMEASURED.copy()
 
     def work(order: Order, begin: int, end: int) -> None:
@@ -258,7 +263,10 @@ def trace_few(row: object, rays: Rays, n: int, goal: Goal, out: object) -> None:
 
 
 def _order(batch: RayBatch, n: int, sort: int) -> Order:
-    """Return the order of n rays, in tiles for an image; `sort` is a number of SORTS."""
+    """Return the order in which n rays are traced: in tiles if they are the rays of an image.
+
+    `sort` is a number of SORTS: whether rays are sorted always, never, or after a trial.
+    """
     directions = batch.rays.directions
     # The length of a row, from the shape of the batch, or from the directions of a flat one.
     row = batch.shape[-1] if len(batch.shape) > 1 else 0

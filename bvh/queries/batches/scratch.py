@@ -35,7 +35,7 @@ NUMBERS, IDS, CODES, TRUTHS, BYTES = map(np.dtype, ("f8", "i4", "i8", "?", "u1")
 # Modes of `all_hits` for a single ray: count hits; list them to count them, as in trees that repeat
 # primitives; or store them. A mode plus 1: each crossing is one hit.
 COUNTED, LISTED, STORED = 0, 2, 4
-# By mode: (once, listed, stored).
+# By mode (once, listed, stored): whether each crossing is one hit, hits are listed, and are stored.
 MODES = [(mode % 2 == 1, mode >= LISTED, mode >= STORED) for mode in range(STORED + 2)]
 
 # Memory of rays, reused from batch to batch.
@@ -67,7 +67,8 @@ def result_columns(n: int, id_type: Any) -> Columns:
 class HitMemory:
     """Memory of one thread: for the hits of a ray block, and in `out` for the hits of a chunk.
 
-    `ranked` is the number of nearest hits of a ray that are stored; 0 if all are.
+    `id_type` is int32, or int64 for the codes of a scene. `ranked` is the number of nearest hits of
+    a ray that are stored; 0 if all are.
     """
 
     def __init__(self, ranked: int, id_type: Any) -> None:
@@ -115,7 +116,8 @@ class OneRay:
         # One ray, which is not a row of an image, traced singly and not sorted.
         order = Order(1, 0, SINGLES, NEVER)
         gathered = Gathered(memory.pairs, memory.out, counts, memory.state)
-        # For each mode, the arguments of the kernel but the first, the row of a tree, one word.
+        # For each mode, the arguments of the kernel but the first, which is one word: the row of a
+        # tree. `given` ends with 0 and 1, a range of one block. The 0 of the goal is no culling.
         self.others = []
         for once, listed, stored in MODES:
             goal = AllGoal(0, once, False, listed, memory.found, memory.visits)

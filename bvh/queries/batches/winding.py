@@ -51,8 +51,8 @@ class OrientedSurface(NamedTuple):
     ) -> NDArray[np.float64]:  # fmt: skip
         """Return the winding number of each of the points (n, 3).
 
-        Exact but for rounding if `accuracy` is infinite, or the boundary short; else as of
-        `BVH.winding_number`.
+        They are exact but for rounding if `accuracy` is infinite, or the boundary short. Otherwise
+        a series sums up clusters farther away than `accuracy` times their radius.
         """
         if accuracy < np.inf and self.loops.size > FEW:
             return self._approximate(points, accuracy, threads, progress)
@@ -81,6 +81,7 @@ class OrientedSurface(NamedTuple):
         progress: Progress | None,
     ) -> NDArray[np.float64]:  # fmt: skip
         """Return the winding numbers of points (n, 3) by a series, as `numbers` describes it."""
+        # The kernel compares squares of distances and radii, so it gets the accuracy squared.
         terms, found = self.moments(threads), np.empty(len(points))
 
         def work(begin: int, end: int) -> None:
@@ -129,7 +130,7 @@ def add_angles(
 ) -> None:  # fmt: skip
     """Add to `found` (n,), the signed crossings of rays, the angles of the boundary `loops`.
 
-    `ways` (n, 3) are the directions of the rays from `points` (n, 3).
+    The sums are winding numbers. `ways` (n, 3) are the directions of the rays from `points` (n, 3).
     """
 
     def work(begin: int, end: int) -> None:

@@ -132,13 +132,19 @@ class DistanceQueries(TreeBase):
             raise TypeError(f"other must be a BVH, a Scene or a mesh: {error}") from None
 
     def _two_snapshots(self, query: str, other: Any) -> tuple[Self, Self]:
-        """Return snapshots of this tree and of `other`, a tree or mesh; one, if it is this tree."""
+        """Return snapshots of this tree and of `other`, a tree or mesh; errors name the `query`.
+
+        If both are one tree, so are the snapshots.
+        """
         tree: Any = self._other_tree(query, self._tree_of(other))
         now = self._snapshot()
         return now, now if tree is self else tree._snapshot()
 
     def _shown_pairs(self, other: TreeBase, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the codes `pairs`, as of `hint_pairs`, with -1 for those with a hidden face."""
+        """Return the codes `pairs`, as of `hint_pairs`, with -1 for those with a hidden face.
+
+        Hidden are faces without any bit in the `groups` of their tree.
+        """
         for tree, ids in ((self, pairs >> 32), (other, pairs & 0xFFFFFFFF)):
             groups = tree._groups
             if groups is not None and len(tree._arrays.face_bits):
@@ -150,7 +156,8 @@ class DistanceQueries(TreeBase):
 def has_shapes(query: str, tree: TreeBase, other: object) -> bool:
     """Return whether both are trees, and at least one of them is over spheres or capsules.
 
-    If one is, the other must be over these or triangles; a TypeError names the `query`.
+    If one is, a TypeError that names `query` is raised unless the other, if it is a tree, is over
+    triangles, spheres or capsules.
     """
     trees = [each for each in (tree, other) if isinstance(each, TreeBase)]
     if not any(isinstance(each._arrays.primitives, HOLLOW) for each in trees):
@@ -163,7 +170,10 @@ def has_shapes(query: str, tree: TreeBase, other: object) -> bool:
 def hint_pairs(
     hint: Clearances | ArrayLike | None, arrays: TreeArrays, others: TreeArrays
 ) -> NDArray[np.int64]:
-    """Return the argument `hint` as checked codes ``first << 32 | second``; -1 for no pair."""
+    """Return the argument `hint` as checked codes ``first << 32 | second``; -1 for no pair.
+
+    Ids must be below the numbers of primitives in `arrays` and `others`, those of the two trees.
+    """
     if hint is None:
         return np.full((), -1, np.int64)
     pairs = integers("hint", hint.prim_id if isinstance(hint, Clearances) else hint)

@@ -211,8 +211,8 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         matrix = None if transform is None else affine_matrices(transform)
         if matrix is not None and matrix.ndim > 2:
             raise ValueError(f"transform must have shape (4, 4), got {matrix.shape}")
-        # False: shared vertices are contacts, even if `other` is this tree.
-        pairs = with_progress(search, progress, matrix, False, thread_count(threads))
+        itself = False  # shared vertices are contacts, even if `other` is this tree
+        pairs = with_progress(search, progress, matrix, itself, thread_count(threads))
         return self._selected_pairs(pairs, mask, other, other_mask)
 
     def self_overlaps(
@@ -250,8 +250,8 @@ class OverlapQueries(RegionQueries, Generic[Pairs]):
         array([[0, 1]], dtype=int32)
         """
         search = self._pair_search("self_overlaps", self)
-        # No transform; True: shared vertices and edges are no contacts.
-        pairs = with_progress(search, progress, None, True, thread_count(threads))
+        transform, itself = None, True  # shared vertices and edges are no contacts
+        pairs = with_progress(search, progress, transform, itself, thread_count(threads))
         return self._selected_pairs(pairs, mask, self, mask)
 
 

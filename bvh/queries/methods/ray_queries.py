@@ -36,8 +36,8 @@ class Cast(Protocol[HitOfOne]):
     ) -> HitOfOne:  # fmt: skip
         """Cast a ray from (ox, oy, oz) along (dx, dy, dz) at the tree or scene.
 
-        Return (t, prim_id, u, v, front), in a scene also leaf; of a miss (inf, -1, nan, nan, False,
-        -1).
+        Return (t, prim_id, u, v, front), in a scene also leaf; (inf, -1, nan, nan, False) and a
+        leaf of -1 for a miss.
         """
 
 
@@ -72,7 +72,10 @@ class RayQueries:
     _quick: Any = None
 
     def _rays_without(self, exclude: int | str | ArrayLike) -> RayTarget:
-        """Return the target of rays that ignore instances; here, where there are none, raise."""
+        """Return the target of rays that ignore the instances `exclude`, ids or names.
+
+        Only scenes have such a target: here a ValueError is raised.
+        """
         raise ValueError(f"exclude must be None where there are no instances, got {exclude!r}")
 
     @verb(RAY_ARRAYS, Hits, Merge.LEAST)
@@ -153,6 +156,7 @@ class RayQueries:
         >>> hit.t, hit.instance_id, hit.leaf, hit.prim_id
         (5.0, 1, 1, 0)
         """
+        # A chain `mask is exclude is ... is None` would take longer.
         if (
             mask is None and exclude is None and cull is None and progress is None
             and sort is None and filter is None and data is None
@@ -162,7 +166,8 @@ class RayQueries:
             searched = self._quick
             if searched is not None:
                 # `cast` is None before the first single ray, for which `quick_calls` compiles it.
-                cast, hits = searched.cast, None
+                cast = searched.cast
+                hits: Hits | None = None
                 if cast is not None and threads is None:
                     hits = cast(origins, directions, t_min, t_max)
                 if hits is None:

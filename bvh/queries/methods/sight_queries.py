@@ -216,7 +216,8 @@ def _segments(
 ) -> tuple[tuple[ArrayLike, ...], NDArray[np.bool_]]:
     """Return (origins, directions, t_min, t_max) of rays from p to q, and which are finite, (...).
 
-    t is 0 at p and 1 at q; ranges leave out the margin at both ends.
+    t is 0 at p and 1 at q. Ranges leave out a part at both ends, whose length is `margin` times the
+    largest coordinate of p and q.
     """
     n, p = ends.size, ends.p
     lines = _new_lines(n)
@@ -227,6 +228,9 @@ def _segments(
     share(n, ROWS_AT_ONCE, work, thread_count(threads), None, FEWEST_LINES)
     along, low, high, finite = lines
     start = p.reshape(*shape, 3) if len(p) == n else p[0]
+    if shape == ():
+        # Python's numbers, which queries of single rays take without conversion.
+        return (start, along[0], float(low[0]), float(high[0])), finite.view(np.bool_)[0]
     rays = along.reshape(*shape, 3), low.reshape(shape), high.reshape(shape)
     return (start, *rays), finite.view(np.bool_).reshape(shape)
 
@@ -234,7 +238,8 @@ def _segments(
 def _visible_pair(target: Any, p: Any, q: Any, margin: Any) -> bool | None:
     """Return whether nothing is between two points; None where a batch must answer.
 
-    The range of t is computed as in `_segments`, so that answers are the same.
+    `target` is the tree or scene. The range of t, without the `margin` at both ends, is computed as
+    in `_segments`, so that answers are the same.
     """
     start, end = plain_point(p), plain_point(q)
     if start is None or end is None or type(margin) is not float or not 0.0 <= margin < inf:
