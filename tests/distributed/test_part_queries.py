@@ -12,6 +12,8 @@ from numba import njit
 
 import bvh
 from bvh.distributed.out_of_core import part_visits
+from bvh.queries.batches.ray_batches import RaySearch
+from bvh.queries.query_arguments import RayBatch, RayOptions
 from tests.cases.families import sphere
 from tests.cases.part_checks import HITS, OVERLAPS, POINTS, ask, check_rays, same
 from tests.cases.partitions import parts_of, random_parts
@@ -286,3 +288,19 @@ def test_source_of_a_triangle(tmp_path: Path) -> None:
     assert face.tolist() == [0, 0, len(faces) - 1, -1]
     with pytest.raises(ValueError, match="prim_id"):
         parts.source_of(2 * len(faces))
+
+
+def test_points_on_faces_take_the_threads_asked_for(
+    tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = parts_of(tmp_path / "parts", *sphere(1), np.arange(32) % 3)
+    taken, any_hits = set[int](), RaySearch.any_hits
+
+    def noted(search: RaySearch, batch: RayBatch, options: RayOptions) -> Any:
+        """Note the number of threads."""
+        taken.add(options.threads)
+        return any_hits(search, batch, options)
+
+    monkeypatch.setattr(RaySearch, "any_hits", noted)
+    parts.contains(rng.uniform(-1.5, 1.5, (50, 3)), threads=2)
+    assert taken == {2}

@@ -49,7 +49,7 @@ class PartRays(NamedTuple):
     visits: PartVisits
 
     def side_to_cull(self, cull: Cull | None) -> int:
-        """As in `RayTarget`."""
+        """Return the code of the side to ignore, as `cull_code`."""
         return arguments.cull_code(cull)
 
     def filter_call(self, function: Filter, data: object) -> UserCall:
@@ -57,18 +57,18 @@ class PartRays(NamedTuple):
         raise ValueError(NO_FILTER.format(function))
 
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits:
-        """As in `RayTarget`; raise a ValueError for `counters`."""
+        """Return the closest hit of each ray; raise a ValueError for `counters`."""
         if counters:
             raise ValueError(NO_COUNTERS)
         hits: Hits = self._answer(BVH.closest_hit, RaySearch.closest_hits, batch, options, False)
         return hits
 
     def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
-        """As in `RayTarget`."""
+        """Return for each ray whether it hits anything."""
         return self._answer(BVH.any_hit, RaySearch.any_hits, batch, options)
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
-        """As in `RayTarget`."""
+        """Return how many hits each ray has; if `once`, one for each crossing."""
         return self._answer(BVH.count_hits, RaySearch.count_hits, batch, options, once)
 
     def signed_hits(self, batch: RayBatch, options: RayOptions) -> NDArray[np.int64]:
@@ -79,7 +79,7 @@ class PartRays(NamedTuple):
     def all_hits(
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None
     ) -> AllHits:
-        """As in `RayTarget`."""
+        """Return all hits of each ray, or the `limit` closest; if `once`, one for each crossing."""
         hits: AllHits = self._answer(BVH.all_hits, RaySearch.all_hits, batch, options, once, limit)
         return hits
 
@@ -142,7 +142,7 @@ class PartPoints(NamedTuple):
     def closest_points(
         self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
     ) -> ClosestPoints:
-        """As in `PointTarget`."""
+        """Return the closest point for each point, or `count` of them on one more axis."""
         several = () if count is None else (count,)
         answers = MergedAnswers(declared(BVH.closest_point), (batch.size, *several), PART)
         for number, part, rows, some in self._nearby(batch, answers, progress, count):
@@ -152,7 +152,7 @@ class PartPoints(NamedTuple):
         return result
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
-        """As in `PointTarget`."""
+        """Return the distance of each point, flat; inf beyond its limit."""
         answers = MergedAnswers(declared(BVH.distance), (batch.size,))
         for _, part, rows, some in self._nearby(batch, answers, progress):
             near = self._target_of(part).distances(some, threads, None)
@@ -163,7 +163,7 @@ class PartPoints(NamedTuple):
         self, points: Floats, threads: int, progress: Progress | None = None, *,
         surface: bool = True,
     ) -> NDArray[np.bool_]:  # fmt: skip
-        """As in `PointTarget`."""
+        """Return which points (n, 3) are inside by parity or, with `surface`, on the surface."""
         answers = np.asarray(self.crossings(points, threads, progress) & 1 == 1)
         if surface:
             outside = np.flatnonzero(~answers)
@@ -185,12 +185,15 @@ class PartPoints(NamedTuple):
         """Return which points (n, 3) are on a face."""
         directions = np.tile(ASIDE, (len(points), 1))
         batch = ray_batch(points, directions, mask=_bits_of(self.mask))
-        return on_surface(self.rays, batch)
+        return on_surface(self.rays, batch, RayOptions(threads=threads))
 
     def winding_numbers(
         self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None
     ) -> Floats:
-        """As in `PointTarget`: by a series for finite `accuracy` and many open edges."""
+        """Return the winding number of each of the points (n, 3).
+
+        By a series if `accuracy` (see `BVH.winding_number`) is finite, and open edges are many.
+        """
         loops = self._boundary()
         if accuracy < np.inf and loops.size > FEW:
             return self._approximate(points, accuracy, threads, progress)
@@ -204,7 +207,7 @@ class PartPoints(NamedTuple):
     def inside_by_winding(
         self, points: Floats, threads: int, progress: Progress | None = None
     ) -> NDArray[np.bool_]:
-        """As in `PointTarget`."""
+        """Return which points (n, 3) have a winding number above a half."""
         return above_half(self.winding_numbers, self._boundary(), points, threads, progress)
 
     def _approximate(
@@ -261,7 +264,7 @@ class PartRegions(NamedTuple):
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
-        """As in `RegionTarget`; ids ascend."""
+        """Return the faces that overlap each region, ascending; `shape` is that of the result."""
         # The first column of regions has a row for each region.
         size, workers = len(regions[0]), arguments.thread_count(threads)
         answers = MergedLists(declared(BVH.overlap_box), ("query_id", "prim_id"), size)

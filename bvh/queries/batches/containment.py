@@ -163,7 +163,9 @@ def _corners(arrays: TreeArrays) -> list[float]:
     return corners
 
 
-def on_surface(search: RayTarget, batch: RayBatch) -> NDArray[np.bool_]:
+def on_surface(
+    search: RayTarget, batch: RayBatch, options: RayOptions = OPTIONS
+) -> NDArray[np.bool_]:
     """Return which rays of a batch begin on a face with an area, (n,), by rays of t from 0 to 0."""
     # A ray in the plane of a face misses it. Of three directions that are not in one plane, at most
     # two are in the plane of the face.
@@ -171,7 +173,7 @@ def on_surface(search: RayTarget, batch: RayBatch) -> NDArray[np.bool_]:
     turned = kernel_input(rays.directions.take(TURNS, axis=1).reshape(-1, 3))
     origins = kernel_input(rays.origins.repeat(3, axis=0))
     short = Rays(origins, turned, AT_POINT, AT_POINT, rays.masks)
-    hits = search.any_hits(RayBatch(short, (len(origins),)), OPTIONS)
+    hits = search.any_hits(RayBatch(short, (len(origins),)), options)
     return np.asarray(np.reshape(hits, (-1, 3)).any(axis=1))
 
 
