@@ -102,9 +102,8 @@ def _with_finite_rows(formula):
     """Return `formula` with 0 in place of arguments and results that are not finite, row by row.
 
     So derivatives of derivatives stay in range. Arguments of a formula are the library; directions
-    of rays, or points, (..., 3); corners of faces, (..., 3, 3); (t or distance, u, v), which are
-    three arguments of what is returned; `hit`, True where there is one, (...); and `slopes`:
-    gradients of the results, or tangents of the arguments.
+    of rays, or points, (..., 3); corners of faces, (..., 3, 3); (t or distance, u, v), which its
+    callers give one by one; `hit`, True where there is one, (...); `slopes`: gradients or tangents.
     """
 
     @wraps(formula)
