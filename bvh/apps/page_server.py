@@ -235,9 +235,9 @@ def public_url(url: str | None) -> tuple[str, str]:
     if not url and name == URL:
         # The path at which jupyter-server-proxy has a port of the user's server.
         name, prefix = HUB, os.environ.get(HUB)
-        url = prefix and f"{prefix.rstrip('/')}/proxy/{{port}}/"
-        if not url:
+        if not prefix:
             return "", name
+        url = f"{prefix.rstrip('/')}/proxy/{{port}}/"
     if not isinstance(url, str):
         raise TypeError(f"url must be a string, got {url!r}")
     if not re.fullmatch(r"(https?:/)?/[^\s\"'<>?#]+", url) or url.startswith("//"):

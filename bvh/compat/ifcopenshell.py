@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.transforms import moved
+from bvh.queries.answers.clearances import Clearances
 from bvh.queries.hierarchy import BVH
 from bvh.scene.scene import Scene
 
@@ -96,7 +97,8 @@ class tree:
         import ifcopenshell.geom
 
         geom: Any = ifcopenshell.geom
-        self.add_iterator(geom.iterator(settings or geom.settings(), file, 1))  # 1 thread
+        threads = 1
+        self.add_iterator(geom.iterator(settings or geom.settings(), file, threads))
 
     def add_iterator(self, iterator: Any) -> None:
         """Add the elements of an `ifcopenshell.geom.iterator` that has not been initialized."""
@@ -165,11 +167,12 @@ class tree:
 
         Distances are those of surfaces; touching ones always clash. `check_all` has no effect.
         """
-        near = ((a, b, self._nearest(a, b)) for a, b in self._pairs(set_a, set_b, clearance))
-        return tuple(
-            self._clash(CLEARANCE, a, b, float(gap.distance), *gap.position)
-            for a, b, gap in near if gap.distance < clearance or gap.distance == 0.0
-        )  # fmt: skip
+        result = []
+        for a, b in self._pairs(set_a, set_b, clearance):
+            near = self._nearest(a, b)
+            if near.distance < clearance or near.distance == 0.0:
+                result.append(self._clash(CLEARANCE, a, b, float(near.distance), *near.position))
+        return tuple(result)
 
     def select(self, value: Any, **options: Any) -> list[Any]:
         """Return the elements at a point, or those that meet an element.
@@ -235,8 +238,8 @@ class tree:
         guid = element.get_argument(0) if hasattr(element, "get_argument") else element[0]
         return self._indices[guid]
 
-    def _nearest(self, a: int, b: int) -> Any:
-        """Return the `BVH.distance_to` of two elements."""
+    def _nearest(self, a: int, b: int) -> Clearances:
+        """Return the `BVH.distance_to` of two elements, by index."""
         return self._solids[a].distance_to(self._solids[b])
 
     def _relation(self, a: int, b: int) -> str:

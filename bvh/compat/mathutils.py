@@ -99,6 +99,8 @@ class BVHTree:
         if not length > 0.0:  # Not <=, so that NaN is a miss, too.
             return NOTHING
         hit = self.tree.closest_hit(tuple(origin), along, t_max=distance / length)
+        if not hit:
+            return NOTHING
         return self._found(hit.position, hit.prim_id, float(hit.t) * length)
 
     def find_nearest(self, origin: Any, distance: float = 1.84467e19) -> Found:
@@ -107,6 +109,8 @@ class BVHTree:
         If none is within `distance`, all four are None.
         """
         near = self.tree.closest_point(np.array(tuple(origin), np.float64), max_distance=distance)
+        if near.prim_id < 0:
+            return NOTHING
         return self._found(near.position, near.prim_id, near.distance)
 
     def find_nearest_range(self, origin: Any, distance: float = 1.84467e19) -> list[Found]:
@@ -132,8 +136,6 @@ class BVHTree:
         return sorted(set(zip(*faces, strict=True)))
 
     def _found(self, at: Any, prim: Any, distance: Any) -> Found:
-        """Return (location, normal, polygon, distance) for a point `at` on a triangle, or -1."""
-        if prim < 0:
-            return NOTHING
+        """Return (location, normal, polygon, distance) for a point `at` on the triangle `prim`."""
         normal = normals_of(self.tree.vertices[self.tree.faces[prim]])
         return _vector(at), _vector(normal), int(self.tree.face_of(prim)), float(distance)

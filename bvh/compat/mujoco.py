@@ -202,7 +202,9 @@ def mj_ray(
     return float(t[0])
 
 
-def _options(normal: Any = None, nray: Any = None, cutoff: float = 1e10) -> tuple[Any, Any, float]:
+def _options(
+    normal: Any = None, nray: int | None = None, cutoff: float = 1e10
+) -> tuple[Any, int | None, float]:
     """Return the last arguments of `mj_multiRay`, given by position or name, or their defaults."""
     return normal, nray, cutoff
 

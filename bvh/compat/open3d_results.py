@@ -75,6 +75,7 @@ class InputRows:
         parts = np.empty((2, len(self.flat), 3))
 
         def split(begin: int, end: int) -> None:
+            """Copy rays begin..end - 1 by columns, which is faster than by rows of three."""
             for column in range(6):
                 parts[column // 3, begin:end, column % 3] = self.flat[begin:end, column]
 

@@ -166,8 +166,9 @@ class Accessor:
 
         `tolerance` and `progress_bar` have no effect: exact parity decides.
         """
-        options: dict[str, Any] = {"inside_out": inside_out, "check_surface": check_surface}
-        result = self.select_interior_points(surface, **options)
+        result = self.select_interior_points(
+            surface, inside_out=inside_out, check_surface=check_surface
+        )
         inside = result.point_data.pop("selected_points")
         result.point_data["SelectedPoints"] = inside.astype(np.uint8)
         return result

@@ -55,9 +55,11 @@ class RayCall(Call):
         return self._located(Hits, self._answers(marks.CLOSEST, self.names))
 
     def any(self) -> Any:
+        """Return whether each ray hits anything."""
         return self._answers(marks.ANY, ["truth"])["truth"]
 
     def counts(self) -> Any:
+        """Return the number of hits of each ray."""
         return self._answers(marks.COUNT, ["counts"])["counts"]
 
     def listed(self, limit: int | None) -> AllHits:
@@ -188,6 +190,7 @@ class SightCall(RayCall):
         return (rays.origins, rays.directions, rays.masks), shape
 
     def seen(self) -> Any:
+        """Return which pairs of points see each other."""
         return self.columns(["truth"], lambda _: self._seen())["truth"]
 
     def _seen(self) -> Any:
@@ -285,9 +288,11 @@ class PointCall(Call):
         return self.columns(["distance"], lambda _: self._nearest(["distance"]))["distance"]
 
     def inside(self) -> Any:
+        """Return for each point whether it is inside or on the surface."""
         return self.columns(["truth"], lambda _: self._inside(surface=True))["truth"]
 
     def signed(self) -> Any:
+        """Return the distances of the points from the surface, negative inside."""
         return self.columns(["distance"], lambda _: self._signed())["distance"]
 
     def _signed(self) -> Any:

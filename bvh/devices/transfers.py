@@ -30,7 +30,10 @@ Copies = list[Future[None]]
 def _start_copies(
     pool: ThreadPoolExecutor | None, copies: Iterable[tuple[NDArray[Any], NDArray[Any]]]
 ) -> Copies:
-    """Copy arrays, pairs (target, source), by threads of a pool, or at once without a pool."""
+    """Copy arrays, pairs (target, source), by threads of a pool; `_finish` waits for the result.
+
+    Without a pool they are copied at once, and the result is empty.
+    """
     if pool is not None:
         return [pool.submit(np.copyto, *pair) for pair in copies]
     for pair in copies:
@@ -209,7 +212,7 @@ class Call:
         return buffers, _start_copies(pool, copies)
 
     def _buffers(self, names: Names, count: int) -> dict[str, Buffer]:
-        """Return buffers for columns of `count` answers, those of this turn."""
+        """Return this turn's buffers for the columns `names` of `count` answers, by name."""
         get = self.owner.buffers.get
         return {name: get(Columns, name, self.turn, count) for name in names}
 
@@ -229,6 +232,7 @@ class Call:
         return result
 
     def launch(self, kernel: Any, *inputs: Any) -> None:
+        """Launch a kernel with a thread for each ray or point of the chunk."""
         with exchange.stream_of(self.like, self.device):
             wp.launch(kernel, self.count, inputs=[*inputs], device=self.device)
 

@@ -102,17 +102,17 @@ def _with_finite_rows(formula):
     """Return `formula` with 0 in place of arguments and results that are not finite, row by row.
 
     So derivatives of derivatives stay in range. Arguments of a formula are the library; directions
-    of rays, or points, (..., 3); corners of faces, (..., 3, 3); t or distance, u, v; `hit`, True
-    where there is one, (...); and `slopes`: gradients of the results, or tangents of the arguments.
+    of rays, or points, (..., 3); corners of faces, (..., 3, 3); (t or distance, u, v), which its
+    callers give one by one; `hit`, True where there is one, (...); `slopes`: gradients or tangents.
     """
 
     @wraps(formula)
     def call(lib, start, corners, value, u, v, hit, slopes, **options):
-        def finite(value):
+        def finite(given):
             """Return an array, or each of a tuple, with 0 for rows that are not finite."""
-            if isinstance(value, tuple):
-                return tuple(map(finite, value))
-            return lib.zero_unless_finite(value, len(value.shape) - len(hit.shape))
+            if isinstance(given, tuple):
+                return tuple(map(finite, given))
+            return lib.zero_unless_finite(given, len(given.shape) - len(hit.shape))
 
         # An infinite t or distance has no derivative.
         results, hit = (value, u, v), hit & lib.xp.isfinite(value)
@@ -142,7 +142,10 @@ def pull_hit(lib, directions, corners, hits, hit, gradients):
 
 @_with_finite_rows
 def push_hit(lib, directions, corners, hits, hit, tangents):
-    """Return tangents of t, u, v and position from `tangents` of what `pull_hit` pulls back to."""
+    """Return tangents of t, u, v and position from `tangents` of origins, directions and corners.
+
+    `hits` are t, u and v, and `hit` is True where there is a hit.
+    """
     rates = hit_rates(lib, directions, corners, hits, hit)
     t = _only(lib, rates.usable, hits[0])
     # The move of the ray at t, and r, how far the face moves from it.

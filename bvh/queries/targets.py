@@ -1,7 +1,6 @@
 """Interface that searchable objects provide to queries: trees, scenes, meshes in parts.
 
-`RaySearch`, `PointSearch`, `ShapeSearch` and `RegionSearch` implement it for trees and scenes, and
-document the methods.
+`RaySearch`, `PointSearch`, `ShapeSearch` and `RegionSearch` implement it for trees and scenes.
 """
 
 from __future__ import annotations
@@ -21,21 +20,32 @@ from bvh.runtime.progress_bars import Progress
 if TYPE_CHECKING:
     from bvh.traversal.regions.regions import Regions
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-
 
 class RayTarget(Protocol):
     """Target of rays. Results have the leading shape of the batch."""
 
-    def side_to_cull(self, cull: Cull | None) -> int: ...
-    def filter_call(self, function: Filter, data: object) -> UserCall: ...
-    def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits: ...
-    def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult: ...
+    def side_to_cull(self, cull: Cull | None) -> int:
+        """Return the code of the side to ignore: 1 for the back, -1 for the front, 0 for none."""
+
+    def filter_call(self, function: Filter, data: object) -> UserCall:
+        """Return a user's filter `function`, compiled, with `data`, as kernels take the two."""
+
+    def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits:
+        """Return the closest hit of each ray; if `counters`, also what each ray costs."""
+
+    def any_hits(self, batch: RayBatch, options: RayOptions) -> TruthResult:
+        """Return for each ray whether it hits anything."""
+
     def all_hits(
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None
-    ) -> AllHits: ...
-    def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult: ...
+    ) -> AllHits:
+        """Return all hits of each ray, or only the `limit` closest ones.
+
+        If `once`, each crossing of a closed surface is one hit, also at shared edges of faces.
+        """
+
+    def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
+        """Return the number of hits of each ray; `once` is as in `all_hits`."""
 
 
 class PointTarget(Protocol):
@@ -46,29 +56,44 @@ class PointTarget(Protocol):
 
     def closest_points(
         self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
-    ) -> ClosestPoints: ...
-    def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats: ...
+    ) -> ClosestPoints:
+        """Return the closest point for each point; with a `count`, as many on one more axis."""
+
+    def distances(
+        self, batch: PointBatch, threads: int, progress: Progress | None
+    ) -> NDArray[np.float64]:
+        """Return the distance of each point from the surface, (n,); inf beyond its limit."""
+
     def inside(
-        self, points: Floats, threads: int, progress: Progress | None = None, *,
+        self, points: NDArray[np.float64], threads: int, progress: Progress | None = None, *,
         surface: bool = True,
-    ) -> Flags: ...  # fmt: skip
+    ) -> NDArray[np.bool_]:  # fmt: skip
+        """Return which points are inside by parity or, with `surface`, on the surface, (n,)."""
+
     def winding_numbers(
-        self, points: Floats, accuracy: float, threads: int, progress: Progress | None = None
-    ) -> Floats: ...
+        self, points: NDArray[np.float64], accuracy: float, threads: int,
+        progress: Progress | None = None,
+    ) -> NDArray[np.float64]:  # fmt: skip
+        """Return winding numbers, (n,), to the `accuracy` of `BVH.winding_number`."""
+
     def inside_by_winding(
-        self, points: Floats, threads: int, progress: Progress | None = None
-    ) -> Flags: ...
+        self, points: NDArray[np.float64], threads: int, progress: Progress | None = None
+    ) -> NDArray[np.bool_]:
+        """Return which points have a winding number above 0.5, (n,)."""
 
 
 class RegionTarget(Protocol):
     """Target of regions: the primitives that one mask selects."""
 
     @property
-    def bounds(self) -> Floats: ...
+    def bounds(self) -> NDArray[np.float64]:
+        """The lower and upper corner of the box around all primitives, (2, 3)."""
+
     def overlaps(
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: Progress | None,
-    ) -> Overlaps: ...  # fmt: skip
+    ) -> Overlaps:  # fmt: skip
+        """Return the primitives that overlap each region; `shape` is the regions' leading shape."""
 
 
 def ray_target(searched: Any) -> Any:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import trimesh
 
-from bvh import BVH, Scene, view
+from bvh import BVH, Camera, Scene, view
 from bvh.apps.viewer.drawing import PageFrame, drawing_of
 from bvh.apps.viewer.scene_copy import SceneCopy
+from bvh.apps.viewer.tracing import Tracer
 from bvh.apps.viewer.window import TICK
 
 BALL = trimesh.creation.icosphere(subdivisions=1)
@@ -268,6 +269,22 @@ def test_a_copy_beside_a_thread_of_changes() -> None:
     finally:
         ended.set()
         thread.join()
+
+
+def test_changes_count_before_their_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of two changes in quick succession once scheduled two fine pictures."""
+    camera = Camera.look_at([3.0, 2.0, 1.0], [0.0, 0.0, 0.0], width=40, height=30)
+    tracer = Tracer(SceneCopy(Scene()), lambda: camera, lambda *_: None, 1)
+    tracer.choose("normals")
+    # No thread begins: what `changed` does itself.
+    monkeypatch.setattr(threading.Thread, "start", lambda _: None)
+    for fine, abandoned in ((1.0, 1), (0.0, 0)):
+        before, moves, tracer._fine = tracer._timer, tracer._moves, fine
+        tracer.changed()
+        assert before.finished.is_set() and not tracer._timer.finished.is_set()
+        assert tracer._moves == moves + abandoned and tracer._fine == 0.0
+    tracer.close()
+    assert tracer._timer.finished.is_set()
 
 
 def test_drawings_share_what_is_the_same() -> None:

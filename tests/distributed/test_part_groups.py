@@ -161,12 +161,17 @@ def test_groups_of_some_sources(tmp_path: Path) -> None:
         (np.ones((32, 1), int), ValueError, "groups must be one number"),
         (np.ones(81, int), ValueError, "one for each of 32 triangles"),
         (np.full(32, -1), ValueError, "groups must be in 0..0xFFFFFFFF"), (2**32, ValueError, "in"),
+        (np.array(-1), ValueError, "in 0"), (np.array(1.0), TypeError, "groups must be int"),
         ("nowhere.npy", FileNotFoundError, "nowhere"), (__file__, ValueError, "is no .npy file"),
     ],
 )  # fmt: skip
 def test_bad_groups(groups: Any, error: type[Exception], message: str, tmp_path: Path) -> None:
     with pytest.raises(error, match=message):
         bvh.partition(sphere(1), tmp_path / "parts", groups=groups)
+    if np.ndim(groups) == 0 and not isinstance(groups, str):
+        # One number is checked before anything is read.
+        with pytest.raises(error, match=message):
+            bvh.partition([], tmp_path / "parts", groups=groups)
 
 
 @pytest.mark.parametrize("bits", [3, 0, None, -1, 2**32, 7.0, "7"])

@@ -55,7 +55,7 @@ def exact_answer(state: LabState) -> str:
 
 
 def short_answer(state: LabState) -> str:
-    """Return the exact answer in one line, for phones."""
+    """Return the exact answer and its reason in one line, for phones."""
     index = nearest(state)
     word = "miss" if index is None else f"hit, t = {number(interval(state, index).near)}"
     return f'<div class="short"><b>{word}</b>: {escape(exact_reason(state))}</div>'

@@ -101,7 +101,8 @@ def _page_html(
     """
     frame = drawing.frame
     fov = 2.0 * math.atan(camera.half_height)  # Half the picture's height at distance 1.
-    set_up(server, up, 1.2, *_view_of(camera, frame), fov)
+    eye, target = _view_of(camera, frame)
+    set_up(server, up, light=1.2, eye=eye, target=target, fov=fov)
     marks = Marks(server.scene, lambda: frame)
     shadow = ground_shadow(scene, up)
     if shadow is not None:

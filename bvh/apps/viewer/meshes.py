@@ -88,6 +88,9 @@ def _send_changes(handle: Any, old: DrawnMesh, new: DrawnMesh) -> None:
             handle.batched_scales, handle.batched_wxyzs = now.scales, now.turns
             handle.batched_positions = now.places
         return
-    for name, column in (("color", 3), ("scale", 2), ("wxyz", 0), ("position", 1)):
-        if not np.array_equal(before[column], now[column]):
-            setattr(handle, name, tuple(now[column][0].tolist()))
+    for name, old_value, value in (
+        ("color", before.colours, now.colours), ("scale", before.scales, now.scales),
+        ("wxyz", before.turns, now.turns), ("position", before.places, now.places),
+    ):  # fmt: skip
+        if not np.array_equal(old_value, value):
+            setattr(handle, name, tuple(value[0].tolist()))

@@ -77,9 +77,9 @@ def selected(found: Selection | None, seconds: float, drawn: int, count: int = 0
     if found.what == "instances":
         text += f"of {grouped(count)} instances"
     else:
-        count = len(np.unique(found.instance_id))
-        text += f'{found.what} of <span id="bvh-selected-instances">{grouped(count)}</span> '
-        text += "instance" if count == 1 else "instances"
+        instances = len(np.unique(found.instance_id))
+        text += f'{found.what} of <span id="bvh-selected-instances">{grouped(instances)}</span> '
+        text += "instance" if instances == 1 else "instances"
     more = f"; the first {grouped(drawn)} are drawn" if drawn < len(found) else ""
     text += f" in {_milliseconds(seconds)}{more}"
     return block(f'<span id="bvh-selection">{text}</span>')

@@ -97,16 +97,23 @@ class Tracer:
 
     def changed(self) -> None:
         """Cast coarse pictures while the scene changes, and a fine one when it has come to rest."""
-        if self.shade is not None and not self._closed:
-            # Abandon only a fine picture: a coarse one is finished and shown, as changes may come
-            # faster than pictures. In a thread, so that the caller does not wait.
-            abandon = (self._fine > 0.0,)
-            threading.Thread(target=self._start, args=abandon, daemon=True).start()
+        if self.shade is None or self._closed:
+            return
+        # Abandon only a fine picture: a coarse one is finished and shown, as changes may come
+        # faster than pictures.
+        self._schedule(abandon=self._fine > 0.0)
+        # In a thread, so that the caller does not wait for pictures.
+        threading.Thread(target=self._draw, name="viewer pictures", daemon=True).start()
 
-    def _start(self, abandon: bool = True) -> None:
-        """Cast a coarse picture and schedule a fine one; without a shade, show no image.
+    def _start(self) -> None:
+        """Cast a coarse picture and schedule a fine one; without a shade, show no image."""
+        self._schedule(abandon=True)
+        self._draw()
 
-        `abandon` ends the picture in progress.
+    def _schedule(self, abandon: bool) -> None:
+        """Schedule a fine picture in RESTING seconds, in place of one scheduled before.
+
+        The next picture is a coarse one. `abandon` ends the picture in progress.
         """
         self._fine = 0.0
         self._moves += abandon
@@ -115,7 +122,6 @@ class Tracer:
             self._timer = threading.Timer(RESTING, self._refine)
             self._timer.daemon = True
             self._timer.start()
-        self._draw()
 
     def close(self) -> None:
         """Cast nothing more, and wait for the picture in progress."""

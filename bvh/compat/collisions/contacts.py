@@ -121,8 +121,11 @@ class DistanceData(FacePair):
 
 def common_points(first: Reals, second: Reals) -> Reals:
     """Return the middle (m, 3) of the intersection of each pair of touching triangles (m, 3, 3)."""
-    chunks = (slice(begin, begin + CHUNK) for begin in range(0, len(first), CHUNK))
-    return np.concatenate([np.empty((0, 3)), *(_common(first[r], second[r]) for r in chunks)])
+    out = np.empty((len(first), 3))
+    for begin in range(0, len(first), CHUNK):
+        rows = slice(begin, begin + CHUNK)
+        out[rows] = _common(first[rows], second[rows])
+    return out
 
 
 def crossed(first: Reals, second: Reals) -> tuple[Reals, NDArray[np.bool_]]:
@@ -316,6 +319,7 @@ def _least_distance(solid: Scene, p: Reals, q: Reals) -> float:
     length, step = float(np.linalg.norm(q - p)), 1.0 / PARTS
 
     def distances(at: Reals) -> Reals:
+        """Return the signed distances of the points p + at (q - p)."""
         return np.asarray(solid.signed_distance(p + at[:, None] * (q - p)))
 
     if length == 0.0:

@@ -234,6 +234,7 @@ class CollisionManager:
         (view, content), threads = self._views(other), thread_count(None)
 
         def compared(first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.bool_]:
+            """Return which pairs of leaves to compare: in one manager, each two leaves once."""
             return first < second if content is view else np.ones(len(first), np.bool_)
 
         transform, progress, itself = None, None, False  # if True, shared edges do not count
@@ -287,10 +288,13 @@ class CollisionManager:
         pairs = candidates(view, content, ignored, reach=0.0, threads=thread_count(None)).owners
         left_out, result = set(map(tuple, touching.tolist())), list[Inside]()
         for first, second in np.unique(pairs, axis=0).tolist():
-            if (first, second) in left_out or (any_one and result):
+            if (first, second) in left_out:
                 continue
-            if (point := self._inner_point(other, first, second)) is not None:
+            point = self._inner_point(other, first, second)
+            if point is not None:
                 result.append((first, second, point))
+                if any_one:
+                    break
         return result
 
     def _inner_point(self, other: CollisionManager, first: int, second: int) -> Reals | None:

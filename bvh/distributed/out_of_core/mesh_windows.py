@@ -258,22 +258,23 @@ class GroupWindows:
     def __init__(self, groups: ArrayLike | str | os.PathLike[str]) -> None:
         """Check `groups`: one number for all faces, an array, or the path of a .npy file."""
         self._path = os.fspath(groups) if isinstance(groups, str | os.PathLike) else None
-        # An array, perhaps a memory map, is checked as it is read; anything else at once.
+        # Arrays of more numbers, perhaps memory maps, are checked as they are read.
         given: Any = groups if self._path is None else self._mapped()
-        if type(given) not in (np.ndarray, np.memmap):
+        if type(given) not in (np.ndarray, np.memmap) or given.ndim == 0:
             given = bit_masks("groups", given)
         if given.dtype.kind not in "iu" and given.size:
             raise TypeError(f"groups must be integers, got {given.dtype}")
         if given.ndim > 1:
             raise wrong_groups("triangle", given.shape)
-        # () for one number for all faces.
-        self._shape, self._array = given.shape, given if self._path is None else None
+        # Of one number for all faces, the shape is (). None: the file is mapped for each window.
+        self._shape = given.shape
+        self._array = given if self._path is None or given.ndim == 0 else None
 
     def rows(self, begin: int, count: int) -> NDArray[np.uint32]:
         """Return the bits of `count` faces from face `begin` on; raise if there are fewer."""
         array = self._mapped() if self._array is None else self._array
         if self._shape == ():
-            return np.broadcast_to(bit_masks("groups", array), count)
+            return np.broadcast_to(array, count)
         if begin + count > self._shape[0]:
             raise ValueError(f"groups must be one for each triangle: there are only {len(array)}")
         return bit_masks("groups", array[begin : begin + count])
