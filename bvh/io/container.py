@@ -119,7 +119,10 @@ def check_header(data: bytes, magic: bytes, newest: int) -> None:
 
 
 def check_packed(data: bytes, packed: bytes, size: int, expected_size: int) -> None:
-    """Raise unless `data` begins with `packed`, the header made of its counts, and sizes agree."""
+    """Raise unless `data`, the first of the `size` bytes of a file, fits the counts in its header.
+
+    `packed` is the header made anew from these counts, with the only possible table of arrays.
+    """
     if packed != data[:HEADER_SIZE]:
         raise ValueError("is not valid: its table of arrays contradicts its counts")
     if size != expected_size:
@@ -151,7 +154,10 @@ def digest_of(array: NDArray[Any], threads: int) -> bytes:
 def read_arrays(
     content: Piece, entries: list[ArrayEntry], digests: Digests | None, threads: int
 ) -> dict[str, NDArray[Any]]:
-    """Return the arrays in a file's bytes by name, as views; check `digests`, if given."""
+    """Return the arrays in `content`, a file's bytes, by name, as views.
+
+    If `digests` are given, `threads` threads check those of the arrays, and padding must be zeros.
+    """
     arrays = {}
     for k, entry in enumerate(entries):
         end = entry.offset + entry.size
@@ -170,8 +176,9 @@ def read_arrays(
 
 
 def file_pieces(
-    entries: list[ArrayEntry], arrays: Any, packed: Callable[[Digests], bytes], threads: int
-) -> Iterator[Piece]:
+    entries: list[ArrayEntry], arrays: dict[str, Any], packed: Callable[[Digests], bytes],
+    threads: int,
+) -> Iterator[Piece]:  # fmt: skip
     """Yield the bytes of a file piece by piece: header, then `arrays` by `entries`, and padding.
 
     ``packed(digests)`` returns the header, for digests that `threads` threads compute.

@@ -222,7 +222,8 @@ def tree_contents(
     """Return the size in bytes of the file of a tree, and an iterator over pieces of its content.
 
     `face_ids` and `face_bits` are the source face and the group bits of each triangle, or None;
-    `bounds` (2, 3) is the box of all that can be hit; `seconds` is the time of the build.
+    `bounds` (2, 3) is the box of all that can be hit, NaN if nothing can; `seconds` is the time of
+    the build.
     """
     nodes, groups, primitives, frame, _ = arrays
     if isinstance(primitives, Custom):

@@ -85,7 +85,10 @@ class Images:
         self._lock = threading.Lock()
 
     def sample(self, image: Any, uv: Floats) -> Floats:
-        """Return the linear colours (n, 3) of an image at `uv` (n, 2), interpolated bilinearly."""
+        """Return the linear colours (n, 3) of a PIL image at texture coordinates `uv` (n, 2).
+
+        Colours are interpolated bilinearly between the centres of the four nearest pixels.
+        """
         pixels = self._pixels(image)
         height, width = pixels.shape[:2]
         # Pixel k has its centre at k + 0.5. Rows begin at the top, where v is 1; the image repeats.
@@ -120,8 +123,8 @@ def base_colours(
 ) -> Floats:
     """Return the linear colours (n, 3) of hits on the faces `prim` (n,) of a mesh.
 
-    `corners` (n, 3) are the vertices of these faces, `weights` (n, 3) barycentric coordinates, and
-    `uv` the texture coordinates of all vertices of the mesh, or None.
+    `corners` (n, 3) are the vertices of these faces, `weights` (n, 3) the barycentric coordinates
+    of the hits, and `uv` the texture coordinates of all vertices of the mesh, or None.
     """
     colours = np.tile(material.factor, (len(prim), 1))
     if material.image is not None and uv is not None:
@@ -138,7 +141,10 @@ def base_colours(
 
 
 def material_of(mesh: Any, gltf: bool) -> Material | None:
-    """Return the base colour of a mesh of trimesh, if any; in glTF, colours are linear."""
+    """Return the base colour of a mesh of trimesh; None if it has none.
+
+    `gltf` says that the mesh is from a glTF file: its colours of vertices and faces are linear.
+    """
     metadata: Any = getattr(mesh, "metadata", None)
     if isinstance(metadata, dict) and FACE_COLORS in metadata:
         return Material(np.ones(3), face_colors=_colours(metadata[FACE_COLORS], len(mesh.faces)))
@@ -147,8 +153,10 @@ def material_of(mesh: Any, gltf: bool) -> Material | None:
     if kind in ("vertex", "face"):
         count = len(mesh.vertices) if kind == "vertex" else len(mesh.faces)
         colours = _colours(getattr(visual, f"{kind}_colors", None), count)
-        of_kind: Any = {f"{kind}_colors": colours}
-        return None if colours is None else Material(np.ones(3), linear=gltf, **of_kind)
+        if colours is None:
+            return None
+        of_vertices, of_faces = (colours, None) if kind == "vertex" else (None, colours)
+        return Material(np.ones(3), None, of_vertices, of_faces, gltf)
     look = getattr(visual, "material", None)
     if kind != "texture" or look is None:
         return None
@@ -178,9 +186,10 @@ def _factor(value: ArrayLike) -> NDArray[np.float64]:
 
 
 def _colours(values: ArrayLike | None, count: int) -> NDArray[np.uint8] | None:
-    """Return the colours of `count` vertices or faces as bytes (count, 3); None if there are none.
+    """Return the colours of `count` vertices or faces as bytes (count, 3).
 
-    Floats are clipped to 0..1, 16-bit integers lose their lower byte, and opacity is ignored.
+    None if `values` is not a table of `count` colours. Floats are clipped to 0..1, 16-bit integers
+    lose their lower byte, and opacity is ignored.
     """
     array = np.asarray(values)
     if array.ndim != 2 or len(array) != count or array.shape[1] < 3 or count == 0:

@@ -54,7 +54,8 @@ def read_file(
     """Read a file, without reordering, as a mesh or scene of trimesh, or as a `Surface`.
 
     With `triangles_only`, the formats OBJ, OFF, PLY and STL give a `Surface`, without parts and
-    colours. `expected` names what the file should be in errors, as "a mesh".
+    colours. `expected` names what the file should be in errors, as "a mesh". `threads` is the
+    number of threads that triangulate polygons, None for the default.
     """
     name = os.fspath(path)
     if not os.path.isfile(name):
@@ -125,9 +126,10 @@ def check_has_faces(read: Any, name: str) -> None:
 
 
 def check_flattened(read: Any, name: str, allowance: Allowance | None = None) -> None:
-    """Raise if `read` is a scene whose instances, as one mesh, exceed the allowance, or a new one.
+    """Raise if `read` is a scene whose instances, as one mesh, exceed the file's allowance.
 
-    Instances share a mesh, so a small file may have more triangles than fit into memory.
+    Instances share a mesh, so a small file may have more triangles than fit into memory. None gives
+    the file `name` a new allowance.
     """
     allowance = Allowance(name) if allowance is None else allowance
     for node in read.graph.nodes_geometry if is_graph(read) else ():
@@ -144,7 +146,8 @@ def _read_one(
     """Return the content of one file as a mesh or scene of trimesh, or as a `Surface`.
 
     The file is `name` on the disk or, if `data` is not None, these bytes of that name in an
-    archive. `resolver`, a trimesh resolver, reads the files that it names.
+    archive. `resolver`, a trimesh resolver, reads the files that it names, and `allowance` limits
+    what it unpacks to. `triangles_only` and `threads` are as in `read_file`.
     """
     ending = Path(name).suffix.lower()
     if ending in READERS:
@@ -197,17 +200,20 @@ def _read_archive(
         except Exception as error:
             warn_caller(f"{name}, which is in an archive, is left out: {error}")
     if triangles_only:
-        solid = [read for read in meshes if hasattr(read, "faces") or hasattr(read, "graph")]
-        return joined([*map(surface_of, solid)])
+        with_faces = [read for read in meshes if hasattr(read, "faces") or hasattr(read, "graph")]
+        return joined([surface_of(read) for read in with_faces])
     append: Any = trimesh.scene.scene.append_scenes
     scenes = [one if hasattr(one, "graph") else trimesh.Scene([one]) for one in meshes]
     return append(scenes)
 
 
-def _made_safe(name: str, data: bytes | None, named: Any, allowance: Allowance) -> tuple[Any, ...]:
+def _made_safe(
+    name: str, data: bytes | None, named: Any, allowance: Allowance
+) -> tuple[Any, str | None, Any]:
     """Return (file, format, resolver) for trimesh, with archives and glTF files rewritten.
 
-    Arguments are as in `_read_one`. An unchanged file on the disk is returned as its name and None.
+    Arguments are as in `_read_one`. An unchanged file on the disk is returned as its name and the
+    format None, anything else as a stream. The resolver is `named`, or one based on it.
     """
     ending = Path(name).suffix.lower()
     if ending == ".dae":

@@ -104,7 +104,9 @@ def polygons_of(mesh: object) -> Polygons | None:
     return polygons
 
 
-def _checked(points: ArrayLike, corners: Ints, offsets: ArrayLike, ids: Any = None) -> Polygons:
+def _checked(
+    points: ArrayLike, corners: Ints, offsets: ArrayLike, ids: NDArray[np.int32] | None = None
+) -> Polygons:
     """Return `Polygons` of these fields; raise if points, corners or offsets are not valid."""
     points = arguments.rows("vertices", points)
     offsets = np.asarray(offsets, np.int64)
@@ -178,12 +180,15 @@ def _of_meshio(mesh: Any) -> Polygons:
     return _checked(points, *_surface_of_cells(points, blocks))
 
 
-def _surface_of_cells(points: Points, blocks: list[Block]) -> tuple[Ints, Ints, Ints]:
-    """Return corners and offsets of the polygons on the surface of cells, and their cells.
+def _surface_of_cells(
+    points: Points, blocks: list[Block]
+) -> tuple[Ints, NDArray[np.int64], NDArray[np.int32]]:
+    """Return corners and offsets of the polygons on the surface of cells, and the cell of each.
 
-    Flat cells stay as they are. Solid cells are replaced by the facets that no other cell shares,
-    wound so that they face outward. Cells of unknown kinds are left out with a warning. Of curved
-    cells only the corners are used.
+    Trailing digits of kinds are ignored. Flat cells stay as they are. Solid cells are replaced by
+    the facets that no other cell shares, solid or flat, wound so that they face outward. Points and
+    lines have no surface; cells of unknown kinds are left out with a warning. Of curved cells only
+    the corners are used. Corners and offsets are as in `Polygons`, unchecked.
     """
     flat, solid = list[Cells](), list[Block]()
     for name, cells, ids in blocks:
@@ -274,7 +279,9 @@ def _keys(rows: Ints) -> Ints:
 def thin_of(mesh: Any) -> Thin | None:
     """Return the vertices and faces of an object that has only lines or points; None for others.
 
-    Faces are segments (i, j, j) of polylines, in order, or points (i, i, i).
+    A face is a segment (i, j, j) of a polyline, one line after another, or a point (i, i, i). Such
+    objects are data sets of PyVista (lines, or else vertices or points), `trimesh.PointCloud`,
+    paths of trimesh, and Open3D's `PointCloud` and `LineSet`, legacy and tensor.
     """
     libraries = _libraries_of(mesh)
     if "pyvista" in libraries and not getattr(mesh, "n_blocks", 0):

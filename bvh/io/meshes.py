@@ -18,7 +18,10 @@ MESHES = "a mesh of trimesh, pyvista, open3d or meshio, a trimesh.Scene or a pai
 
 
 class Surface(NamedTuple):
-    """Triangles, arrays of any types, and the source face of each; None for 0, 1, 2, ..."""
+    """Triangles: vertices (n, 3), faces (m, 3), and for each triangle its face in the source.
+
+    `face_ids` (m,) is None for 0, 1, 2, ... Arrays are of any types until a tree checks them.
+    """
 
     vertices: Any
     faces: Any
@@ -76,7 +79,11 @@ def surface_of_polygons(
     points: NDArray[np.float64], corners: NDArray[np.int32], offsets: NDArray[np.int64],
     ids: NDArray[np.int32] | None = None, threads: int | None = None,
 ) -> Surface:  # fmt: skip
-    """Return the triangles of checked polygons, which are source faces `ids`, or 0, 1, 2, ..."""
+    """Return the triangles of checked polygons, triangulated by `threads` threads.
+
+    The vertices of polygon i are ``corners[offsets[i] : offsets[i + 1]]``, rows of `points`, and
+    its face in the source is ids[i], or i if `ids` is None.
+    """
     if len(corners) == 3 * (len(offsets) - 1) and (np.diff(offsets) == 3).all():
         faces, face_ids = corners.reshape(-1, 3), ids
     else:
@@ -109,7 +116,7 @@ def _flatten(scene: Any) -> Surface:
 def joined(surfaces: list[Surface]) -> Surface:
     """Return several meshes as one; source faces are numbered on from one mesh to the next."""
     points, faces = [np.empty((0, 3))], [np.empty((0, 3), np.int32)]
-    ids: list[Any] = [np.empty(0, np.int32)]
+    ids: list[NDArray[Any]] = [np.empty(0, np.int32)]
     count = polygons = 0
     for vertices, index, face_ids in surfaces:
         points.append(np.asarray(vertices))

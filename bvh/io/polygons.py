@@ -117,10 +117,11 @@ def _area_sign(plane):
 def _obstructs(plane, turn, strict, ear, corner, before, after):
     """Return whether another corner of a polygon prevents the triangle `ear` from being cut off.
 
-    `ear` are the points (a, b, c) of three successive corners, and `turn` is the sign of the
-    polygon's area. A `corner` inside or on the side c a prevents it; one at a or c does not; one at
-    b does if an edge of it enters the triangle; one on a b or b c only if `strict`: in a polygon
-    that touches itself, every ear may have one.
+    `ear` are the points (a, b, c) of three successive corners, `turn` is the sign of the polygon's
+    area, and ``before[k]`` and ``after[k]`` are the neighbours of corner k. A `corner` inside or on
+    the side c a prevents it; one at a or c does not; one at b does if an edge of it enters the
+    triangle; one on a b or b c only if `strict`: in a polygon that touches itself, every ear may
+    have one.
     """
     a, b, c = ear
     q = _at(plane, corner)
@@ -202,8 +203,8 @@ def _sort(values, indices):
 def _link_sorted(plane, lower, higher, indices):
     """Return the coordinate, 0 or 1, in which a polygon is longer; link corners in its order.
 
-    The next ones of each corner are written to `lower` and `higher`, -1 for none; `indices` is
-    scratch.
+    Writes the next lower and next higher corner of each corner to `lower` and `higher`, -1 for
+    none; `indices` is scratch.
     """
     stay_outlined()
     low = high = _at(plane, 0)
@@ -229,8 +230,8 @@ def _link_sorted(plane, lower, higher, indices):
 def _clip_ears(plane, corners, links, checked, faces, row):
     """Write the triangles of a polygon to rows of `faces` from `row` on, ear by ear.
 
-    `corners` (n,) are its vertices, `plane` its projection; `links` (4, n) and `checked` are
-    scratch.
+    `corners` (n,) are its vertex indices, and `plane` (n, 2) is its projection. `links` (4, n), see
+    `_is_ear`, and `checked` (n,) are scratch.
     """
     # A corner that is no ear stays so until one of its neighbours is cut off: the corners of a
     # simple polygon are tested three times on average, however many there are. Each test visits the
@@ -283,7 +284,8 @@ def _clip_ears(plane, corners, links, checked, faces, row):
 def _fill(points, corners, offsets, rows, begin, end, faces, scratch, plane):
     """Write the triangles of polygons k = begin..end - 1 to rows of `faces` from rows[k] on.
 
-    `scratch` (5, n) and `plane` (n, 2) are for polygons of up to n corners.
+    The vertices of polygon k are ``points[corners[offsets[k] : offsets[k + 1]]]``. `scratch` (5, n)
+    and `plane` (n, 2) are scratch for polygons of up to n corners.
     """
     # All triangles of a fan contain the corner `centre`: the first corner that is not finite, so
     # that trees ignore them all, or the first corner of a triangle or convex polygon.
@@ -307,7 +309,10 @@ def _fill(points, corners, offsets, rows, begin, end, faces, scratch, plane):
 
 
 def corner_lists(faces: Any, vertex_count: int) -> tuple[Corners, Offsets]:
-    """Return checked corners and offsets of polygons, an array (m, n) or lists of vertices."""
+    """Return checked corners and offsets of polygons, as `triangulated` takes them.
+
+    `faces` is an array (m, n) of the vertices of m polygons, or a list of vertices for each.
+    """
     if is_masked(faces):
         raise TypeError("faces must not be a masked array: fill or drop the masked rows first")
     try:
@@ -351,9 +356,10 @@ def triangulated(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the triangles (m, 3) of polygons, with the same winding, and the polygon of each.
 
-    A polygon of n corners gives n - 2 triangles; successive corners at one vertex count once. A
-    polygon that crosses itself, or has no area, gives any n - 2 triangles of its corners. If a
-    vertex is not finite, all triangles of its polygon contain it, so that trees ignore them.
+    Polygon i has the vertices ``corners[offsets[i] : offsets[i + 1]]``. A polygon of n corners
+    gives n - 2 triangles; successive corners at one vertex count once. A polygon that crosses
+    itself, or has no area, gives any n - 2 triangles of its corners. If a vertex is not finite, all
+    triangles of its polygon contain it, so that trees ignore them.
     """
     corners, offsets = _distinct(corners, offsets)
     counts = np.maximum(np.diff(offsets) - 2, 0)

@@ -53,11 +53,12 @@ FLAWS = {
 
 @entry
 def _check_nodes(blocks, limit, deepest, level, owned):
-    """Return the first flaw that makes nodes unsafe to traverse, a key of FLAWS, and where it is.
+    """Return the first flaw that makes nodes unsafe to traverse, and the node or row that has it.
 
-    `limit` bounds the coordinates of boxes, and `deepest` is the first level that is too deep.
-    `level` and `owned` are zeros for each node and each row of primitives; they are set to the
-    level of each node but the root, and to 1 for each row in a leaf.
+    The flaw is a key of FLAWS; sound nodes give (SOUND, 0). `blocks` are the nodes, `limit` bounds
+    the coordinates of boxes, and `deepest` is the first level that is too deep. `level` and `owned`
+    are zeros for each node and each row of primitives; they are set to the level of each node but
+    the root, and to 1 for each row in a leaf.
     """
     nodes = wide_nodes.node_count(blocks)
     low, high = np.float32(INF), np.float32(-INF)
@@ -120,7 +121,8 @@ def _check_nodes(blocks, limit, deepest, level, owned):
 def _survey(points, faces, begin, end, valid, bounds):
     """Return the first face of begin..end - 1 with a vertex index out of range, or -1.
 
-    Writes to `valid` whether each face is finite, and to `bounds` (6,) the box of the finite ones.
+    Writes to `valid` whether each face is finite, and to `bounds` (6,) the lower and upper corner
+    of the box of the finite faces.
     """
     low, high = (INF, INF, INF), (-INF, -INF, -INF)
     n = len(points)
@@ -142,8 +144,9 @@ def _survey(points, faces, begin, end, valid, bounds):
 def _check_ids(rows, min_id, begin, end, valid):
     """Return the first wrong row of begin..end - 1, or -1; set `valid` of primitives in rows to 2.
 
-    `valid` is 0 for primitives that cannot be hit, which must not be in `rows` (n, lanes). `min_id`
-    is -1 if the id -1 marks unused lanes, else 0.
+    `rows` (n, lanes) are ids of primitives. `valid` is 0 for primitives that cannot be hit, else 1
+    or 2. A row is wrong if it has an id out of range, or of a primitive that cannot be hit.
+    `min_id` is -1 if the id -1 marks unused lanes, else 0.
     """
     for row in range(begin, end):
         for i in range(first_id(rows, row), (row + 1) * rows.shape[1]):
@@ -158,7 +161,10 @@ def _check_ids(rows, min_id, begin, end, valid):
 
 
 def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corners]:
-    """Return 1 or 0 for each primitive, if it can be hit or not, and the box (2, 3) of these."""
+    """Return which primitives can be hit, 1 or 0 for each, and the box (2, 3) of these.
+
+    Raises for primitives that kernels cannot read.
+    """
     count = count_of(primitives)
     valid, bounds = np.zeros(count, np.uint8), np.empty((-(-count // CHUNK), 6))
 

@@ -8,9 +8,9 @@ import contextlib
 import io
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 LIMIT = "BVH_MAX_UNPACKED"
 # The limit by default, and the most that BVH_MAX_UNPACKED may say.
@@ -58,8 +58,8 @@ class NoFile(ValueError):
 def opened(name: str | os.PathLike[str]) -> Iterator[io.FileIO]:
     """Return a context with a regular file, opened to read; raise for others, as for a pipe."""
 
-    # Without waiting for a pipe, by which the file may be replaced after the check.
     def opener(path: str, flags: int) -> int:
+        """Open without waiting for a pipe, by which the file may be replaced after the check."""
         return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
     if not stat.S_ISREG(os.stat(name).st_mode):
@@ -116,7 +116,9 @@ class NamedFiles:
                 return reader.read(status.st_size)
 
 
-def unzipped(file: Any, allowance: Allowance, names: list[str] | None = None) -> dict[str, bytes]:
+def unzipped(
+    file: str | IO[bytes], allowance: Allowance, names: Container[str] | None = None
+) -> dict[str, bytes]:
     """Return the contents of the files in a zip archive by name, only of `names` if given.
 
     The bytes that they unpack to are taken from the allowance: the archive may declare too few.

@@ -87,7 +87,11 @@ def vectors(name: str, array: NDArray[Any]) -> NDArray[Any]:
 
 
 def common_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape to which leading shapes, by names of arguments, broadcast; or raise."""
+    """Return the shape to which `shapes` broadcast; raise a ValueError if they do not.
+
+    `shapes` are, by the names of a query's arguments, those of the batch, without the axes of one
+    item.
+    """
     different = {shape for shape in shapes.values() if shape != ()}
     if len(different) < 2:
         return different.pop() if different else ()
@@ -143,7 +147,11 @@ def unchanging(
 
 
 def _is_constant(array: NDArray[Any]) -> bool:
-    """Return whether an array, and all that share its memory, are read-only."""
+    """Return whether nothing can change the numbers of an array.
+
+    That is, it is read-only, and its memory belongs to `bytes`, to an array to which only the view
+    refers, or to one that is read-only, too.
+    """
     if array.flags.writeable or array.flags.owndata:
         return not array.flags.writeable
     if not isinstance(array.base, np.ndarray):
@@ -206,7 +214,10 @@ def cull_code(cull: Cull | None) -> int:
 
 
 def thread_count(threads: int | None) -> int:
-    """Return the number of threads to use: `default_threads` for None, all allowed CPUs for -1."""
+    """Return the number of threads to use: `threads`; for None, `default_threads`.
+
+    -1 (`ALL_CPUS`) stands for all CPUs of the process's affinity.
+    """
     number = default_threads() if threads is None else thread_limit(threads)
     return allowed_cpus() if number == ALL_CPUS else number
 
@@ -324,7 +335,8 @@ def _plain(
 ) -> NDArray[Any]:
     """Return the argument `name` as an array of some kinds of numbers; an empty one of any kind.
 
-    Errors say that it must be `expected`; with `quote`, they show its value instead of its type.
+    `kinds` are letters of `dtype.kind`. Errors say that the argument must be `expected`; with
+    `quote`, they show its value instead of its type.
     """
     if is_masked(value):
         raise TypeError(f"{name} must not be a masked array: fill or drop the masked rows first")

@@ -24,7 +24,9 @@ def default_threads() -> int:
     """Return the number of threads where none is given.
 
     Inside `task_threads`, its number; elsewhere BVH_NUM_THREADS, if it is set; otherwise the number
-    of CPUs of the process's affinity, or the CPU quota of its control group if that is lower.
+    of CPUs of the process's affinity, or the CPU quota of its control group (cgroup v2) if that is
+    lower. The variable and the quota are read when they are first needed; a ValueError is raised if
+    the variable is not a number from 1 to `MOST`.
     """
     if count := getattr(_task, "threads", 0):
         return int(count)
@@ -41,7 +43,10 @@ def allowed_cpus() -> int:
 
 @contextlib.contextmanager
 def task_threads(count: int) -> Iterator[None]:
-    """Set the default number of threads, or ALL_CPUS, for this thread in a block."""
+    """Set the default number of threads for calls from this thread in a block.
+
+    `count` is at least 1, or ALL_CPUS.
+    """
     before = getattr(_task, "threads", 0)
     _task.threads = allowed_cpus() if count == ALL_CPUS else count
     try:
@@ -62,7 +67,8 @@ def settings() -> tuple[int, int]:
 def cpu_quota(membership: Path, mount: Path) -> int:
     """Return the number of CPUs, rounded up, of this process's control group, or `UNLIMITED`.
 
-    `membership` is the file that names the group, and `mount` the folder of all groups.
+    `membership` is the file that names the group, as /proc/self/cgroup, and `mount` the folder of
+    all groups, as /sys/fs/cgroup.
     """
     try:
         # The line of cgroup v2 begins with "0::". Names of groups may have any bytes.

@@ -10,8 +10,9 @@ from typing import Any
 
 @contextlib.contextmanager
 def deferred_interrupts() -> Iterator[list[object]]:
-    """Defer SIGINT to the end of the block: no exception passes through a callback of ctypes.
+    """Defer SIGINT to the end of the block, and then call its handler.
 
+    Python cannot raise a KeyboardInterrupt through a callback of ctypes: it prints and ignores it.
     Yields a list, to which an item is appended when a signal is deferred.
     """
     handler: Any = signal.getsignal(signal.SIGINT)

@@ -9,7 +9,14 @@ from itertools import chain
 from typing import Any, TypeVar, cast
 
 from bvh.runtime.caller_warnings import BVHWarning
-from bvh.runtime.compiler.code_types import Dispatcher, Operation, Type, Value
+from bvh.runtime.compiler.code_types import (
+    CodeGenerator,
+    Dispatcher,
+    Operation,
+    Signature,
+    Type,
+    Value,
+)
 from bvh.runtime.compiler.compile_notice import notice
 from bvh.runtime.compiler.deferred import Deferred, at_activation
 from bvh.runtime.compiler.lazy_modules import extending, typeof, types
@@ -95,7 +102,7 @@ llvm_operation = partial(_operation, literal=False)
 literal_operation = partial(_operation, literal=True)
 
 
-def emits(emit: Callable[..., Value]) -> Any:
+def emits(emit: Callable[..., Value]) -> CodeGenerator:
     """Return the code generator of an intrinsic, whose code emit(builder, *arguments) writes."""
     return lambda context, builder, signature, args: emit(builder, *args)
 
@@ -142,17 +149,19 @@ def compiled_call(run: Function, function: Function, kinds: tuple[Type, ...]) ->
     return _made_by("entry", run, function, kinds, no_cpython_wrapper=True)
 
 
-def address_of(compiled: Dispatcher, signature: Any) -> int:
+def address_of(compiled: Dispatcher, signature: Signature | tuple[Type, ...]) -> int:
     """Compile a function for a signature; return the address of its code.
 
     Given a tuple of the types of arguments, it is a function of C; given a signature of Numba,
     which also has the type of the result, one of Numba's calling convention.
     """
-    is_c = isinstance(signature, tuple)
     with raise_lost_interrupts():
         compiled.compile(signature)
-    result = compiled.overloads[signature if is_c else signature.args]
-    symbol = "llvm_cfunc_wrapper_name" if is_c else "llvm_func_name"
+    if isinstance(signature, tuple):
+        arguments, symbol = signature, "llvm_cfunc_wrapper_name"
+    else:
+        arguments, symbol = signature.args, "llvm_func_name"
+    result = compiled.overloads[arguments]
     return int(result.library.get_pointer_to_function(getattr(result.fndesc, symbol)))
 
 

@@ -40,8 +40,8 @@ NO_PROGRESS: AbstractContextManager[None] = contextlib.nullcontext()
 def heard(progress: ProgressLike | None) -> AbstractContextManager[Progress | None]:
     """Return a context manager of the callback (done, total), or None, for an argument `progress`.
 
-    Entering it raises a TypeError for other types, and an ImportError if neither rich nor tqdm is
-    installed.
+    It yields None without progress. Entering it raises a TypeError if `progress` is of another
+    type, and an ImportError if it is True and neither rich nor tqdm is installed.
     """
     return NO_PROGRESS if progress is None else _callback(progress)
 

@@ -25,7 +25,10 @@ def enrolled(task: str) -> Any:
 
 @contextmanager
 def extra(name: str, purpose: str) -> Iterator[None]:
-    """Raise an ImportError in the block again with `purpose` and the extra `name` to install."""
+    """Raise an ImportError in the block again with a message that says what to install.
+
+    `name` is the extra of this package, and `purpose` the beginning of the message.
+    """
     try:
         yield
     except ImportError as error:

@@ -117,10 +117,11 @@ def _with_helpers(
     work: Callable[[list[Job], Callable[[], None]], object], call: Callable[[], object],
     count: int, threads: int, stop: Callable[[], object],
 ) -> None:  # fmt: skip
-    """Do work(jobs, check) here, while each of up to `count` idle helpers of a pool calls `call`.
+    """Do work(jobs, check) here, while each of up to `count` idle helpers calls `call`.
 
-    `jobs` has a job for each helper that was idle; check() raises a lost KeyboardInterrupt. After
-    an error, here or in a helper, `stop` is called, and the error is raised once all have returned.
+    The pool has `threads` helpers. `jobs` has a job for each helper that was idle; check() raises a
+    lost KeyboardInterrupt. After an error, here or in a helper, `stop` is called, and the error is
+    raised once all have returned.
     """
 
     def call_or_stop() -> None:
@@ -164,8 +165,8 @@ def _take_together(
 ) -> None:  # fmt: skip
     """Call `take` until it returns False, while up to `helpers` helpers each call `help_out` once.
 
-    Between two calls of `take`, this thread calls `report`, and can be interrupted. After any
-    error, `stop` is called: then no thread begins more work.
+    The pool has `threads` helpers. Between two calls of `take`, this thread calls `report`, and can
+    be interrupted. After any error, `stop` is called: then no thread begins more work.
     """
 
     def work(_: list[Job], check: Callable[[], None]) -> None:
@@ -241,7 +242,10 @@ def watch(
 
 @lru_cache(maxsize=16)
 def _chunks(count: int, size: int, threads: int, least: int) -> list[tuple[int, int]]:
-    """Return chunks as of `share`; the list is cached, and may not be changed."""
+    """Return chunks (start, stop) that cover 0..count; the list is cached, and may not be changed.
+
+    Chunks have `size` items; if `least` is not 0, their sizes fall from at most `size` to `least`.
+    """
     chunks, start = [], 0
     while start < count:
         # Half of what is left, divided by the threads: few chunks, and threads end together.
@@ -257,9 +261,9 @@ def share(
 ) -> None:  # fmt: skip
     """Call work(start, stop) for chunks that cover 0..count, on up to `threads` threads.
 
-    Chunks have `size` items; on several threads, if `least` is not 0, their sizes fall to `least`.
-    The calling thread takes part; between chunks it calls progress(done, count), and can be
-    interrupted.
+    Chunks have `size` items; on several threads, if `least` is not 0, their sizes fall from at most
+    `size` to `least`. The calling thread takes part; between chunks it calls progress(done, count),
+    and can be interrupted.
     """
     if count <= (size if threads == 1 or not least else least) and progress is None:
         if count > 0:

@@ -84,10 +84,13 @@ def _is_ahead_of_corners(vertices, side):
 
 @by_type()
 def is_ahead(primitives, prim, side):
-    """Return whether a ray that begins on a primitive meets it when its origin is moved."""
-    # It moves to the side of the plane that the normal n points to, if the first nonzero component
-    # of n is positive, else to the other side. The ray then meets the plane if its direction d
-    # points back to it: `side` is the sign of d . n. True for all primitives but triangles.
+    """Return whether a ray that begins on a primitive meets it when its origin is moved.
+
+    The origin moves by (e, e**2, e**3), for an infinitesimal e: to the side of the plane that the
+    normal n points to, if the first nonzero component of n is positive, else to the other side. The
+    ray then meets the plane if its direction d points back to it: `side` is the sign of d . n. The
+    result is True for all primitives but triangles.
+    """
     if primitives.instance_class not in (Triangles, Instanced):
         return lambda primitives, prim, side: True
     return lambda primitives, prim, side: (
@@ -97,8 +100,10 @@ def is_ahead(primitives, prim, side):
 
 @by_type()
 def crosses(primitives, prim, o, d):
-    """Return whether a ray that touches a primitive crosses it if its origin is moved."""
-    # It moves by (e, e**2, e**3), for an infinitesimal e. All primitives but triangles are crossed.
+    """Return whether a ray that touches a primitive crosses it if its origin is moved.
+
+    It moves by (e, e**2, e**3), for an infinitesimal e. All primitives but triangles are crossed.
+    """
     if primitives.instance_class not in (Triangles, Instanced):
         return lambda primitives, prim, o, d: True
     return lambda primitives, prim, o, d: (

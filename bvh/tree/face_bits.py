@@ -32,7 +32,10 @@ def _sharing(tree, group, mask):
 
 @inlined
 def selected_lanes(tree, group, mask):
-    """Return the lanes of a triangle group, as bits, whose faces `mask` selects."""
+    """Return the lanes of triangle group number `group`, as bits, whose faces `mask` selects.
+
+    A mask selects a face if they share a bit, and every face if the tree has no bits of faces.
+    """
     if tree.has_bits:
         return np.int64(mask_bits(_sharing(tree, group, mask)))
     return np.int64(ALL_LANES)

@@ -175,9 +175,12 @@ def _surface_hit(interval, t_min, t_max, cull):
 
 @by_type()
 def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    """Return (t, side) where a ray meets a primitive in t_min..t_max; side MISS where not."""
-    # `scaled` is `triangles.scaled_ray` of the ray. `cull` is the side from which triangles and
-    # round shapes are not hit, FRONT or BACK, 0 for none.
+    """Return (t, side) where a ray (o, d) meets a primitive in t_min..t_max; side MISS where not.
+
+    The side is FRONT or BACK. `prim` is the primitive's id, in a scene its code; `scaled` is what
+    `triangles.scaled_ray` returns for the ray. `cull` is the side from which triangles and round
+    shapes are not hit, FRONT or BACK, 0 for none.
+    """
     return {
         Triangles: lambda primitives, prim, o, d, scaled, t_min, t_max, cull: _intersect_corners(
             corners(primitives, prim), o, d, scaled, t_min, t_max, cull

@@ -329,9 +329,12 @@ class Tlas:
     def update(
         self, rows: NDArray[np.int64], boxes: NDArray[np.float64], rays: float = ASSUMED_RAYS
     ) -> bool:
-        """Set boxes `rows` to `boxes` (k, 6), `rays` after the last time; return if it rebuilt."""
-        # The tree is refitted, or rebuilt, with new `arrays`, if that is cheaper. If a row occurs
-        # twice, its last box is used.
+        """Set boxes `rows` to `boxes`; return whether the tree was rebuilt, with new `arrays`.
+
+        `boxes` (k, 6) are lower and upper corners, and `rays` is the number of rays cast since the
+        last update. The tree is refitted, or rebuilt if that is cheaper. If a row occurs twice, its
+        last box is used.
+        """
         self._lost += rays * (self.cost - self._built_cost) * NODE_SECONDS
         # A tree that has improved reduces the loss, but not below 0.
         self._lost = max(self._lost, 0.0)

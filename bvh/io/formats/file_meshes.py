@@ -17,7 +17,10 @@ FACE_IDS, FACE_COLORS = "bvh_face_ids", "bvh_face_colors"
 
 
 class Part(NamedTuple):
-    """A part of a mesh: its name and material, if any; whether it has the mesh's `face_colors`."""
+    """A part of a mesh, with its name and its material of trimesh, each None if it has none.
+
+    If `painted`, its faces have the colours of `FileMesh.face_colors`, if the mesh has these.
+    """
 
     name: str | None = None
     material: Any = None
@@ -58,8 +61,9 @@ _Triangles = tuple[Ints, Ints, Ints, Ints | None]
 def as_trimesh(mesh: FileMesh, faces: Ints, face_ids: Ints | None, name: str) -> Any:
     """Return the triangles of a file as a mesh of trimesh, or as a scene of the file's parts.
 
-    `faces` (n, 3) are the triangles, and `face_ids` (n,) their polygons, None for 0, 1, 2, ...
-    Parts without a name get `name`. A file without polygons becomes a cloud of points.
+    `faces` (n, 3) are the triangles of the polygons of `mesh`, and `face_ids` (n,) the polygon of
+    each, None for 0, 1, 2, ... Parts without a name get `name`, that of the file. A file without
+    polygons becomes a cloud of points.
     """
     trimesh: Any = importlib.import_module("trimesh")
     if len(mesh.offsets) == 1:
@@ -103,7 +107,10 @@ def _divided(mesh: FileMesh, faces: Ints, face_ids: Ints | None) -> Iterator[_Tr
 
 
 def _corners_of(mesh: FileMesh, faces: Ints, polygons: Ints) -> Ints:
-    """Return the indices in `mesh.corners` of the corners of triangles (n, 3) of `polygons`."""
+    """Return the index in `mesh.corners` of each corner of triangles, shape (n, 3).
+
+    Row i of `faces` (n, 3) has the vertices of a triangle of the polygon `polygons[i]`.
+    """
     lengths = np.diff(mesh.offsets)
     if len(faces) == len(lengths) and (lengths == 3).all():
         return np.arange(3 * len(faces)).reshape(-1, 3)

@@ -84,7 +84,10 @@ class _BadLine(ValueError):
 
 
 def _blanked(text: bytes, pattern: bytes) -> bytes:
-    """Replace matches of a pattern in lines of vertices or faces by as much white space."""
+    """Replace matches of a pattern in lines of vertices or faces by as many bytes of white space.
+
+    The text keeps its length, as errors find the numbers of lines by places in it.
+    """
     if re.search(pattern, text) is None:
         return text
     blanked = bytearray(text)
@@ -158,11 +161,13 @@ def _read_rows(lines: Lines, mask: Mask, word: bytes, state: _State) -> None:
     state.counts[word] += len(counts)
 
 
-def _numbers(word: bytes, before: int, text: bytes, kind: Any, count: int) -> NDArray[Any]:
-    """Return the `count` numbers in a text; raise a `_BadLine` for other words.
+def _numbers(
+    word: bytes, before: int, text: bytes, kind: type[np.generic], count: int
+) -> NDArray[Any]:
+    """Return the `count` numbers of type `kind` in a text; raise a `_BadLine` for other words.
 
-    `word` began its lines, and is blanked out; `before` counts such lines of the file before the
-    text.
+    The lines began with `word`, which is blanked out; `before` is how many such lines of the file
+    come before the text. Slashes in lines of faces count as spaces.
     """
     if word == b"f":
         text = text.replace(b"/", b" ")
@@ -176,8 +181,8 @@ def _numbers(word: bytes, before: int, text: bytes, kind: Any, count: int) -> ND
 def _read_faces(lines: Lines, mask: Mask, state: _State, counts: dict[bytes, Ints]) -> None:
     """Add the faces in the lines of `mask` to `state`.
 
-    `counts` has by keyword (v, vt, vn) how many such lines come before each face, for negative
-    indices.
+    `counts` has by keyword (v, vt, vn) how many such lines come before each face: negative indices
+    count back from there.
     """
     lengths, before = lines.counts[mask] - 1, state.counts[b"f"]
     text = lines.text(mask, 1)
@@ -211,7 +216,8 @@ def _read_faces(lines: Lines, mask: Mask, state: _State, counts: dict[bytes, Int
 def _slots(text: bytes, total: int, line_of: Ints, before: int) -> tuple[Ints, Mask]:
     """Return the numbers (total, 3) of corners such as 1/2/3 and 1//3, and which are given.
 
-    `text` are lines of faces without the f; `line_of` is the line of each of the `total` corners.
+    `text` are lines of faces without the f. `line_of` is the line of each of the `total` corners,
+    and `before` the number of earlier lines of faces, for errors.
     """
     data = np.frombuffer(b" " + text + b" ", np.uint8)
     is_slash, is_space = data == ord("/"), data <= 32
@@ -296,10 +302,10 @@ def _parts_of(
 ) -> tuple[tuple[Part, ...], Ints, NDArray[np.uint8] | None]:
     """Return the parts of a file, the part of each of its `count` faces, and colours of faces.
 
-    A part is an object; where an object has several groups, or there is none, it is a group. Within
-    it, faces of each material with an image, faces without a material, and all others are parts.
-    The last have the colours (count, 4) of their materials, which are None if no part has several
-    materials.
+    A part is an object; where an object has several groups, or there is no object, it is a group.
+    Within it, the faces of each material with an image are a part of their own, and so are faces
+    without a material. All others are one part, with the colours (count, 4) of their materials. The
+    colours are None if no part has several materials. `names` are as in `_State`.
     """
     # Runs of faces: the first, the last plus 1, their object, group and material.
     runs: list[tuple[int, int, str | None, str | None, str | None]] = []

@@ -99,7 +99,10 @@ def _indices(column: _List, count: int, what: str, least: int = 0) -> NDArray[np
 
 
 def _unrolled(corners: NDArray[np.int32], offsets: Ints) -> NDArray[np.int32]:
-    """Return the corners of the triangles of strips, wound alike; -1 begins a strip, too."""
+    """Return the corners of the triangles of strips, flat, three for each triangle, wound alike.
+
+    A strip begins at each of `offsets` in `corners`, and behind each corner that is -1.
+    """
     third = np.arange(2, max(len(corners), 2))
     begins = np.zeros(len(corners) + 1, np.bool_)
     begins[offsets] = True
@@ -143,7 +146,7 @@ def _image(comments: list[str], resolver: Any) -> Any:
 
 
 def _columns(element: Element, rows: "_Bytes | _Words", place: Ints) -> tuple[Columns, Ints]:
-    """Return the columns of an element by name, and where rows that begin at places end."""
+    """Return the columns of an element by name, and where each row ends; rows begin at `place`."""
     columns: Columns = {}
     for name, kind, length in element.properties:
         if length is None:

@@ -25,7 +25,8 @@ _SENTINEL = 2**52 + 1
 class Lines(NamedTuple):
     """The lines of a piece of text that have words, which are runs of bytes above 32 (space).
 
-    `begins` and `ends` are indices in the bytes `data`: of the first word, and of the newline.
+    `begins` and `ends` are indices in the bytes `data`: of the first word of each line, and of its
+    newline. `counts` is the number of words of each line.
     """
 
     # Ends with white space, so that a keyword can be compared without a check of the length.
@@ -35,7 +36,10 @@ class Lines(NamedTuple):
     counts: Ints
 
     def start_with(self, word: bytes, any_case: bool = False) -> Mask:
-        """Return a mask of the lines that begin with a word in lower case, or in `any_case`."""
+        """Return a mask of the lines whose first word is `word`.
+
+        With `any_case`, words in capitals match, too, and `word` must be in lower case.
+        """
         # The bit by which upper and lower case differ in ASCII.
         bit = 32 if any_case else 0
         # Compare first letters, then the other letters of the lines that are left.
@@ -112,9 +116,10 @@ def numbers(text: bytes, kind: type[np.generic], count: int) -> NDArray[Any] | N
 
 
 def table(text: bytes, before: int = 0) -> tuple[NDArray[np.float64], Ints]:
-    """Return all numbers in a text, and where those of each line with words begin, and end.
+    """Return all numbers in a text, and for each of n lines with words where its numbers begin.
 
-    `before` is the number of lines of the file before the text, for errors.
+    The last of n + 1 indices is the number of all numbers. Errors name the line; `before` is the
+    number of lines of the file before the text.
     """
     values, counts = [np.empty(0)], [np.empty(0, np.int64)]
     for lines in pieces_of(text):
@@ -130,7 +135,10 @@ def table(text: bytes, before: int = 0) -> tuple[NDArray[np.float64], Ints]:
 
 
 def first_without_numbers(text: bytes, kind: type[np.generic]) -> tuple[int, bytes]:
-    """Return row and text of the first line, of those with words, that are not all numbers."""
+    """Return (row, line) of the first line with words that are no numbers of type `kind`.
+
+    The row counts lines with words, from 0. Raises a ValueError if each line can be read alone.
+    """
     filled = (line for line in text.split(b"\n") if max(line, default=0) > 32)
     for row, line in enumerate(filled):
         if numbers(line, kind, len(line.split())) is None:
@@ -139,9 +147,10 @@ def first_without_numbers(text: bytes, kind: type[np.generic]) -> tuple[int, byt
 
 
 def line_number(data: bytes, row: int, word: bytes = rb"[^\0-\x20]", original: bytes = b"") -> int:
-    """Return the number of line `row` of those that begin with `word`, a regular expression.
+    """Return the number (from 1) of a line: line `row` (from 0) of those that begin with `word`.
 
-    If lines were joined in `data`, those of `original`, the text before that, are counted.
+    `word` is a regular expression for the start of the first word, by default any. If lines were
+    joined in `data`, those of `original`, the text before that, of the same length, are counted.
     """
     lines = re.finditer(rb"^[\0-\x09\x0b-\x20]*(?:%b)" % word, data, re.MULTILINE)
     for k, line in enumerate(lines):

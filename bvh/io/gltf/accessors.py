@@ -116,8 +116,9 @@ class Accessors:
     ) -> Numbers:
         """Return the elements (count, lanes) in the bufferView that `owner` names, a JSON object.
 
-        `kind` is the component type, and `what` names the elements in errors. If `packed`, elements
-        must follow each other without gaps.
+        It is the JSON of an accessor, or of the indices or values of a sparse one. `kind` is the
+        component type, and `lanes` the number of components. `what` names the elements in errors.
+        If `packed`, elements must follow each other without gaps.
         """
         data, stride = self.view(owner["bufferView"])
         begin, dtype = natural(owner, "byteOffset", 0), np.dtype(TYPES[kind])
@@ -178,7 +179,9 @@ class Accessors:
             raise ValueError(f"accessor {number} has an {most}")
         return values.astype(np.uint32)
 
-    def floats(self, number: object, types: tuple[str, ...], may_be_empty: bool = True) -> Numbers:
+    def floats(
+        self, number: object, types: tuple[str, ...], may_be_empty: bool = True
+    ) -> NDArray[np.float32]:
         """Return `raw` elements (count, lanes) as floats, with normalized integers divided."""
         values = self.raw(number, types, may_be_empty)
         accessor = self.content["accessors"][number]
@@ -222,5 +225,6 @@ class Accessors:
 
 def are_numbers(value: object) -> bool:
     """Return whether a value is a list of finite numbers."""
-    items: list[Any] = value if isinstance(value, list) else [None]
-    return all(type(x) in (int, float) and math.isfinite(x) for x in items)
+    return isinstance(value, list) and all(
+        type(x) in (int, float) and math.isfinite(x) for x in value
+    )

@@ -52,8 +52,9 @@ def rewritten(
 ) -> tuple[bytes, GltfFiles]:
     """Return the content of a .gltf file for trimesh, and a resolver of the files that it names.
 
-    `data` is the original or, if `binary`, a .glb file; `resolver` reads files of its folder. Nodes
-    get unique names: an unnamed node gets the name of its mesh.
+    `data` is the original .gltf file or, if `binary`, .glb file, and `resolver` reads files of its
+    folder; `allowance` limits the bytes of its arrays. Nodes get unique names: an unnamed node gets
+    the name of its mesh.
     """
     text, chunk = _chunks(data) if binary else (data, None)
     # UTF-8, but some exporters begin it with a mark, or write UTF-16.
@@ -73,11 +74,12 @@ def rewritten(
 
 def _chunks(data: bytes) -> tuple[bytes, bytes | None]:
     """Return the JSON of a GLB file, and its binary chunk, None if it has none."""
-    # The header of the file, and that of the chunk of JSON.
+    # Where the JSON begins.
     start = _HEADER.size + _CHUNK.size
     if len(data) < start:
         raise ValueError(f"it is cut off: it has {len(data)} bytes")
-    (magic, version, _), (length, kind) = _HEADER.unpack_from(data), _CHUNK.unpack(data[12:start])
+    magic, version, _ = _HEADER.unpack_from(data)
+    length, kind = _CHUNK.unpack_from(data, _HEADER.size)
     if magic != _MAGIC or version != 2 or kind != _JSON:
         raise ValueError("it does not begin as GLB 2 does")
     begin = start + length
@@ -162,7 +164,10 @@ def _check_arrays(content: Json, allowance: Allowance) -> None:
 
 
 def _check_tree(nodes: list[Json], roots: list[int]) -> None:
-    """Raise unless nodes are trees below `roots`, and not too deep for walks up by trimesh."""
+    """Raise unless nodes are trees below `roots`, and not too deep.
+
+    trimesh walks from each node up to the root, so the sum of all depths is limited.
+    """
     seen, steps = set[int](), 0
     open_nodes = [(root, 1) for root in roots]
     while open_nodes:

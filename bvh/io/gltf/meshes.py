@@ -35,7 +35,10 @@ TRIANGLES, STRIP, FAN = 4, 5, 6
 
 
 def faces_of(corners: NDArray[np.uint32], mode: int) -> NDArray[np.uint32]:
-    """Return the triangles (m, 3) of vertex indices in a mode of glTF (2.0, section 3.7.2.1)."""
+    """Return the triangles (m, 3) that `corners`, vertex indices, make in a mode of glTF.
+
+    The mode is TRIANGLES, STRIP or FAN (glTF 2.0, section 3.7.2.1).
+    """
     if mode == TRIANGLES:
         return corners.reshape(-1, 3)
     faces = np.stack([corners[:-2], corners[1:-1], corners[2:]], axis=1)
@@ -86,15 +89,19 @@ class Meshes:
         return len(self.accessors) - 1
 
     def _values(self, name: str, number: object, is_target: bool) -> NDArray[Any]:
-        """Return the values (n, k) of an accessor for an attribute, or for a target of it."""
+        """Return the values (n, k) of accessor `number`, for the attribute `name`.
+
+        If `is_target`, they are a morph target of the attribute: positions without data are zeros.
+        """
         if name == "POSITION":
             return self._accessors.positions(number, is_target)
         return self._accessors.floats(number, ATTRIBUTES[name])
 
     def _attribute(self, part: Json, name: str, weights: tuple[float, ...], vertices: int) -> int:
-        """Add an attribute of a primitive, moved by its targets; return the accessor's number.
+        """Add an attribute of a primitive, such as "POSITION"; return the number of its accessor.
 
-        It must have `vertices` elements; -1 allows any number.
+        It is moved by the morph targets of the primitive, one for each of `weights`. It must have
+        `vertices` elements; -1 allows any number.
         """
         number = part["attributes"][name]
         targets = zip(weights, part.get("targets", []), strict=False)
@@ -157,7 +164,10 @@ class Meshes:
         return primitive
 
     def _mesh(self, number: object, given: Any) -> int | None:
-        """Add a mesh, moved by `given` weights or its own; return its number, None if empty."""
+        """Add mesh `number` of the file; return its new number, or None if it has no triangles.
+
+        `given` are a node's weights of morph targets, None for the weights that the mesh has.
+        """
         mesh = item(self._content, "meshes", number)
         where = f"mesh {mesh.get('name', number)!r:.99}"
         chosen = mesh.get("weights", []) if given is None else given
@@ -215,7 +225,10 @@ class Meshes:
         return plain_nodes + more
 
     def _instances(self, given: Json, where: str) -> list[Json]:
-        """Return translation, rotation and scale of each instance of a node as JSON."""
+        """Return the transform of each instance of a node as JSON: translation, rotation, scale.
+
+        `given` has the accessors of these attributes, and `where` names the node in errors.
+        """
         columns: dict[str, list[Any]] = {}
         for name in TRANSFORM:
             if name.upper() in given:

@@ -27,13 +27,12 @@ def compile_meanwhile(name: str, work: Callable[[], None]) -> None:
 
     Do nothing if kernels are linked or not stored, if the function has been compiled before, by any
     version, or if there is a single CPU; nor where a fork is not safe: outside Linux, and if this
-    process has other threads. The other process ends when this one exits.
+    process has other threads. The other process stores the kernel in the folder that both use, and
+    ends when this one exits.
     """
     setting = os.environ.get("BVH_CACHE_DIR", "")
     stored = setting.lower() != "off" and not (PACKAGE / "linked").exists()
-    # Without a look at the fingerprint of this version, which takes half a second.
-    files = (path for root in cache_roots(setting) for path in root.glob(f"*/{name}.*"))
-    helps = stored and allowed_cpus() > 1 and not any(files)
+    helps = stored and allowed_cpus() > 1 and not _is_compiled(name, setting)
     if helps and sys.platform == "linux" and active_count() == 1:
         from multiprocessing import get_context
 
@@ -49,6 +48,14 @@ def wait_for(name: str) -> bool:
         return False
     process.join()
     return process.exitcode == 0
+
+
+def _is_compiled(name: str, setting: str) -> bool:
+    """Return whether a folder of kernels has a file of the function `name`.
+
+    Folders are not compared with the fingerprint of this version, which takes half a second.
+    """
+    return any(path for root in cache_roots(setting) for path in root.glob(f"*/{name}.*"))
 
 
 def _call_silently(work: Callable[[], None]) -> None:

@@ -97,7 +97,10 @@ class KernelFolder:
         self._descriptor = self._identity = None
 
     def _at(self, name: str) -> tuple[Path | str, int | None]:
-        """Return the path of a file, and the descriptor that it is relative to, if any."""
+        """Return the path of a file, and the descriptor that it is relative to; raises OSError.
+
+        The descriptor is None, and the path absolute, on systems without descriptors of folders.
+        """
         folder = self._opened()
         return (self.path / name if folder is None else name), folder
 
@@ -158,7 +161,10 @@ class KernelFolder:
 
 
 def cache_roots(setting: str) -> list[Path]:
-    """Return folders where kernels may be stored, the best first, for a value of BVH_CACHE_DIR."""
+    """Return the folders where kernels may be stored, the first choice first.
+
+    `setting` is the value of BVH_CACHE_DIR, or empty.
+    """
     paths = [absolute(setting)] if setting else []
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")

@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,8 +36,8 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 def kernel_sources(package: Path, names: Sequence[str] = ()) -> dict[str, bytes]:
     """Return the contents, by name, of `names`, or of all files that machine code is made of.
 
-    Nothing if the package has no sources, as in frozen programs, or if a file has been edited since
-    the import, because this process compiles the old one.
+    The result is empty if the package has no sources, as in frozen programs, or if a file has been
+    edited since the import, because this process compiles the old one.
     """
     sources: dict[str, bytes] = {}
     listed = [(name, os.path.join(package, name)) for name in names]
@@ -65,7 +65,10 @@ def _python_files(package: Path) -> Iterator[tuple[str, str]]:
                 pending.append(name + "/")
 
 
-def _hashed(meaning: Any, sources: Mapping[str, bytes], surroundings: Sequence[str] = ()) -> str:
+def _hashed(
+    meaning: Callable[[bytes], bytes], sources: Mapping[str, bytes],
+    surroundings: Sequence[str] = (),
+) -> str:  # fmt: skip
     """Return a hash of the names of files, of meaning(content) of each, and of other texts."""
     digest = hashlib.sha256()
     for name, content in sources.items():
@@ -95,9 +98,11 @@ def _syntax(source: bytes) -> bytes:
             values = given if isinstance(given, list) else (given,)
             parts.append(str(len(values)))
             for value in values:
-                is_node = isinstance(value, ast.AST)
-                parts.append("node" if is_node else repr(value))
-                nodes += [value] if is_node else ()
+                if isinstance(value, ast.AST):
+                    parts.append("node")
+                    nodes.append(value)
+                else:
+                    parts.append(repr(value))
     return "\n".join(parts).encode()
 
 

@@ -37,8 +37,8 @@ class Entry:
             if result is not NotImplemented:
                 return result
         kernel = self.specialised(arguments)
-        new_call = kernel and called_from_python(kernel, arguments)
-        if new_call:
+        new_call = None if kernel is None else called_from_python(kernel, arguments)
+        if new_call is not None:
             self._calls.append(new_call)
             result = new_call(*arguments)
             if result is not NotImplemented:

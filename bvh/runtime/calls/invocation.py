@@ -50,7 +50,8 @@ DTYPE_MASK = np.int64(~0xFF000000)
 def _read_array(memory, obj, dtype, axes, kernel_words, at):
     """Write the address and shape of an array to kernel_words[at:]; return whether it fits.
 
-    It must be in C order, aligned, with `axes` axes and the dtype of the word `dtype`.
+    The object at the address `obj` must be an array in C order, aligned, with `axes` axes and a
+    dtype whose word is `dtype` (see DTYPE_MASK). `memory` is that of `invoke`.
     """
     # See `python_calls.OFFSETS`; behind its head, a dtype has at byte 8 its word.
     kind, content = calls.type_of(memory, obj), obj + peek(memory, calls.HEAD)
@@ -73,7 +74,11 @@ def _read_array(memory, obj, dtype, axes, kernel_words, at):
 
 @inlined
 def _read_number(memory, obj, operation, expected, size):
-    """Return (fits, word): whether an object is a number that a step of a program takes."""
+    """Return (fits, word): whether an object is a number that a step takes, and its word.
+
+    The step is (operation, expected, size), as from `words.program_of`: the kind of number, and for
+    numpy's scalars the address of their type, and their bytes. `obj` is the object's address.
+    """
     kind, content = calls.type_of(memory, obj), obj + peek(memory, calls.HEAD)
     if operation == words.INTEGER and kind == peek(memory, calls.INTEGER):
         return True, calls.as_int(memory, obj)
@@ -98,7 +103,8 @@ def _read_number(memory, obj, operation, expected, size):
 def _take_apart(memory, given, kernel_words):
     """Write the arguments to `kernel_words`; return whether they fit the program in `memory`.
 
-    `given` is the address of their addresses.
+    `given` is the address of their addresses. A step of the program is (operation, expected,
+    number): see `words.program_of`.
     """
     # The stack has two words for each tuple that is being read, and first for all arguments: the
     # address of the next item, and how many are left.
@@ -205,10 +211,11 @@ def invoke(owner, given, count, names):
 
 
 def called_from_python(target: Specialisation, arguments: tuple[Any, ...]) -> Call | None:
-    """Return a function that calls a kernel, or NotImplemented for arguments of other structures.
+    """Return a built-in function that calls the kernel `target`, or None.
 
-    None for too many arguments, for results other than int64, float64 and bool, and where methods
-    cannot read Python's objects (see `known_types`).
+    The function takes arguments of the structure of `arguments`, and returns NotImplemented for
+    others. None for too many arguments, for results other than int64, float64 and bool, and where
+    methods cannot read Python's objects (see `known_types`).
     """
     # The first step is that of the tuple of all arguments.
     (_, _, count), *program = words.program_of(arguments)

@@ -55,8 +55,10 @@ def linked_kernel(entry: str, structure: str) -> Specialisation | None:
 def linked_method(function: Callable[..., Any]) -> int:
     """Return the address of the linked method made from a function; 0 if there is none."""
     library = _library()
-    symbol = library and library.methods.get(f"{function.__module__}.{method_name(function)}")
-    return library.address(symbol) if library and symbol else 0
+    name = f"{function.__module__}.{method_name(function)}"
+    if library is None or name not in library.methods:
+        return 0
+    return library.address(library.methods[name])
 
 
 def method_name(function: Callable[..., Any]) -> str:

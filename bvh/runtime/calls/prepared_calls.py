@@ -81,8 +81,9 @@ class PreparedKernel(PreparedWords):
 class PreparedArguments(PreparedWords):
     """The other arguments of such a kernel; a call writes its numbers to the array `numbers`.
 
-    Its words: the address of that array, and those that the kernel gets (see `words`), with room
-    for the `first` words of the first argument.
+    Its words: the address of that array; then what the kernel is called with (see `words`): the
+    RESULTS words before arguments, room for the first argument, which has `first` words, and those
+    of the other arguments.
     """
 
     __slots__ = ()

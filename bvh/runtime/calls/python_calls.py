@@ -55,9 +55,10 @@ def call_c(typingctx, function, arguments, like):
 
 
 def _api(name: str, result: Any) -> Any:
-    """Return a function (memory of a method, *arguments) for kernels that calls Python's C API.
+    """Return a function (memory, *arguments), for kernels, that calls `name` of Python's C API.
 
-    Objects are addresses; `result` is any number of the type that the function returns.
+    `memory` is that of a method. Objects are passed and returned as addresses; `result` is any
+    number of the type that `name` returns.
     """
     place = API + len(_functions)
     _functions.append(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
@@ -153,7 +154,8 @@ OFFSETS = object.__basicsize__, tuple.__basicsize__
 def known_types() -> list[int]:
     """Return the addresses by which methods recognise objects, in the order from FLOAT to INTEGER.
 
-    They are zeros if objects do not have their parts where `OFFSETS` says.
+    These are the types float, tuple, list and ndarray, the dtype float64, and the type int. They
+    are zeros if objects do not have their parts where `OFFSETS` says.
     """
     # Without the GIL, another thread may change a list while it is read: none is recognised.
     listed = 0 if sysconfig.get_config_var("Py_GIL_DISABLED") else id(list)
@@ -275,9 +277,9 @@ def _index_of(memory, name, first, count):
 def read_numbers(memory, first, given, count, names, numbers, least, most):
     """Write float arguments to `numbers` in the order of parameters; False if an exception was set.
 
-    Names of the `most` parameters are in `memory` from the word `first` on; all but `least` are
-    optional. `given` has the addresses of arguments: `count` without names, then those whose names
-    are in the tuple at `names`, which is 0 if there are none.
+    The function has `most` parameters, whose names are in `memory` from the word `first` on; all
+    but the first `least` are optional. `given` has the addresses of arguments: `count` without
+    names, then those whose names are in the tuple at `names`, which is 0 if there are none.
     """
     seen, valid = np.int64(0), True  # bits of the parameters given so far
     named = _size(memory, names) if names != 0 else 0

@@ -128,7 +128,10 @@ def _loader(kind: Type) -> Any:
 
 
 def _by_address(interface: Interface) -> Any:
-    """Return an intrinsic (address, (*arguments, address of data)) that calls an interface."""
+    """Return an intrinsic (address, arguments) -> result that calls a function of an interface.
+
+    `arguments` are a tuple, whose last member is the address of the data.
+    """
 
     @llvm_operation
     def call(typingctx, address, arguments):
@@ -157,7 +160,10 @@ call_intersect = _by_address(INTERSECT)
 
 
 def user_function(name: str, function: object, interface: Interface) -> Dispatcher:
-    """Return Numba's dispatcher of the argument `name`; raise if kernels cannot call it."""
+    """Return Numba's dispatcher of a user's function; raise a TypeError if kernels cannot call it.
+
+    `name` is the argument that the errors name.
+    """
     activate()
     from numba.core.dispatcher import Dispatcher
 

@@ -71,7 +71,9 @@ class KernelContext(cpu.CPUContext):
         if not self._registries:
             super().load_additional_registries()
 
-    def create_cfunc_wrapper(self, library: Any, fndesc: Any, env: Any, call_helper: Any) -> None:
+    def create_cfunc_wrapper(
+        self, library: Any, fndesc: Any, env: object, call_helper: object
+    ) -> None:
         """Add to a kernel's library the C function that calls it, with the address `address_of`."""
         # A call of a kernel gives (status, result). Kernels never raise, so the status is ignored,
         # and `env` and `call_helper` too, by which Numba's wrapper would report exceptions.

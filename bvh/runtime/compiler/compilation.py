@@ -113,7 +113,9 @@ class EntryLibrary(codegen.JITCodeLibrary):
 
 
 @lru_cache
-def _simplifier(generator: codegen.CPUCodegen) -> tuple[Any, Any]:
+def _simplifier(
+    generator: codegen.CPUCodegen,
+) -> tuple[newpassmanagers.FunctionPassManager, newpassmanagers.PassBuilder]:
     """Return passes that shorten helpers, saving more time than they take, and Numba's builder."""
     manager = newpassmanagers.create_new_function_pass_manager()
     manager.add_sroa_pass()
@@ -148,8 +150,9 @@ def _link_all(library: codegen.CodeLibrary, called: Iterable[codegen.CodeLibrary
 
 def _short_name(name: str) -> str:
     """Return a name if it is short, else its beginning and a hash of it, which is unique."""
-    digest = hashlib.sha256(name.encode()).hexdigest()[:32]
-    return name if len(name) <= LONGEST_NAME else f"{name[:40]}_{digest}"
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:40]}_{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
 class KernelLower(lowering.Lower):
@@ -263,7 +266,9 @@ class HelperLowering(compiler_machinery.LoweringPass):
 
     _name = "bvh_helper_lowering"
 
-    __init__ = object.__init__  # Numba's is abstract
+    def __init__(self) -> None:
+        """Override an abstract method of Numba's."""
+        compiler_machinery.LoweringPass.__init__(self)
 
     def run_pass(self, state: compiler.StateDict) -> bool:
         """Lower a helper into a library of its own, without a function that Python could call."""

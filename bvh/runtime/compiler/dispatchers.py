@@ -119,7 +119,9 @@ def helper(function: Function, options: Options) -> Dispatcher:
     return made
 
 
-def entry(run: Function, options: Options, function: Any = None, kinds: Any = None) -> Dispatcher:
+def entry(
+    run: Function, options: Options, function: Function | None = None, kinds: Any = None
+) -> Dispatcher:
     """Return the dispatcher of `run`, cached on disk as `function` for argument types `kinds`."""
     # By default, it is cached as `run` for each signature. With NUMBA_DISABLE_JIT, `made` is `run`.
     made = compiled(run, options | ENTRY)

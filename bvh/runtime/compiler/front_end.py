@@ -5,8 +5,8 @@ lifetimes of variables, which Numba computes after each step. Results that Numba
 are cached. All this is internal to Numba, as in `compilation`.
 """
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType
-from typing import Any
 
 from numba.core import (
     analysis,
@@ -50,7 +50,9 @@ def is_counted(context: Context, kind: Type) -> bool:
 class KernelInterpreter(interpreter.Interpreter):
     """Numba's interpreter of bytecode, without searches for `with` blocks and dicts."""
 
-    def post_process(self, peepholes: list[Any], func_ir: ir.FunctionIR) -> ir.FunctionIR:
+    def post_process(
+        self, peepholes: Iterable[Callable[[ir.FunctionIR], ir.FunctionIR]], func_ir: ir.FunctionIR
+    ) -> ir.FunctionIR:
         """Return the instructions as rewritten by those of `peepholes` that kernels need."""
         needed = [peep for peep in peepholes if peep.__name__ not in UNUSED]
         return super().post_process(needed, func_ir)
@@ -59,7 +61,9 @@ class KernelInterpreter(interpreter.Interpreter):
 class KernelTypeInferer(typeinfer.TypeInferer):
     """Numba's type inference, with cached signatures."""
 
-    def resolve_call(self, fnty: Type, pos_args: Any, kw_args: Any) -> Signature | None:
+    def resolve_call(
+        self, fnty: Type, pos_args: Sequence[Type], kw_args: Mapping[str, Type]
+    ) -> Signature | None:
         """Return the signature of a call; those of functions are cached by the arguments' types."""
         if not isinstance(fnty, types.Function | types.NumberClass | types.Dispatcher):
             return super().resolve_call(fnty, pos_args, kw_args)
@@ -98,7 +102,9 @@ class FrontEnd(compiler_machinery.FunctionPass):
 
     _name = "bvh_front_end"
 
-    __init__ = object.__init__  # Numba's is abstract
+    def __init__(self) -> None:
+        """Override an abstract method of Numba's."""
+        compiler_machinery.FunctionPass.__init__(self)
 
     def run_pass(self, state: compiler.StateDict) -> bool:
         """Set a function's instructions, `state.func_ir`, and types; return True: they changed."""

@@ -146,9 +146,10 @@ def fingerprint() -> str:
 def cache_directory() -> Path | None:
     """Return the folder of this version's compiled kernels, or None if no folder can be used.
 
-    It is the first of `cache_roots` that only its owner can write to. Kernels are kept in memory
-    only with ``BVH_CACHE_DIR=off``, if the package has no sources, as in frozen programs (then the
-    next version would have the same fingerprint), or if it was edited after its import.
+    It is the first of these folders that only its owner can write to: ``$BVH_CACHE_DIR``, the
+    user's cache folder, a private folder in the system's temporary folder. Kernels are kept in
+    memory only with ``BVH_CACHE_DIR=off``, if the package has no sources, as in frozen programs
+    (then the next version would have the same fingerprint), or if it was edited after its import.
     """
     folder = cache_folder()
     return None if folder is None else folder.path
@@ -244,7 +245,10 @@ class KernelCache:
         return None if stored is None else compiler.CompileResult._rebuild(context, *stored)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        """Return a kernel from the cache; None, and begin a notice, if it must be compiled."""
+        """Return a kernel from the cache; None, and begin a notice, if it must be compiled.
+
+        `target_context` is Numba's, and unused: kernels have one of their own.
+        """
         key = self._key(signature)
         found = self._load(key)
         if found is None and self._choose_compiler() is None:
@@ -289,7 +293,7 @@ class KernelCache:
             notice.end()
 
     def _line(self, is_stored: bool) -> str:
-        """Return the text of the notice, too short for a terminal to break it inside of a level."""
+        """Return the text of the notice; `is_stored` is whether the kernel will be stored."""
         from bvh.runtime.compiler.code_generator import target
 
         what = "stored for later; `bvh warmup` compiles all"

@@ -125,7 +125,9 @@ def _stored(library: codegen.CodeLibrary) -> str | None:
 class StoredLibrary(HelperLibrary):
     """The code of a stored helper, which is read when it is linked."""
 
-    def __init__(self, generator: Any, key: str, code: bytes, called: list[HelperLibrary]) -> None:
+    def __init__(
+        self, generator: codegen.CPUCodegen, key: str, code: bytes, called: list[HelperLibrary]
+    ) -> None:
         """Take compressed bitcode, and the libraries that the helper calls."""
         super().__init__(generator, key)
         self.key, self._code, self._linking_libraries = key, code, called
@@ -162,7 +164,9 @@ def _rebuilt(context: Context, key: str) -> compiler.CompileResult | None:
     return _result(context, library, *helpers.find(key)[2:])
 
 
-def _result(context: Context, library: HelperLibrary, description: Any, signature: Any) -> Any:
+def _result(
+    context: Context, library: HelperLibrary, description: Any, signature: Any
+) -> compiler.CompileResult:
     """Return a helper as the result of a compilation, and register it with Numba's context."""
     # Made anew for each dispatcher: Numba removes the function from its tables with the dispatcher.
     environment = Environment.from_fndesc(description)

@@ -22,8 +22,8 @@ class WarmingPlan:
     def next(self, family: list[str]) -> tuple[str | None, list[str]]:
         """Return the next part for a process, None if none is left, and the family it works on.
 
-        `family` is what the last call for this process returned, at first empty: a list of parts
-        left.
+        `family` is what the last call for this process returned as its family, at first empty: the
+        list of the parts left in it, from which other processes may take some.
         """
         if not family and self._waiting:
             family = self._waiting.pop(0)

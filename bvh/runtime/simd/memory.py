@@ -4,12 +4,18 @@ Arrays are C-contiguous, and an index counts their elements. Where a float32 arr
 integers, these are int32.
 """
 
-from typing import Any
-
 from llvmlite import ir
 from numba import types
 
-from bvh.runtime.compiler.code_types import Builder, Context, Type, TypedCode, Value
+from bvh.runtime.compiler.code_types import (
+    Builder,
+    Context,
+    Signature,
+    Type,
+    TypedCode,
+    Value,
+    Values,
+)
 from bvh.runtime.jit import emits, literal_operation
 from bvh.runtime.simd.vectors import INT, LLVM, LONG, Vec, declare, indices
 
@@ -23,7 +29,9 @@ def _data_of(context: Context, builder: Builder, kind: Type, array: Value) -> Va
     return context.make_array(kind)(context, builder, array).data
 
 
-def _element(context: Context, builder: Builder, sig: Any, args: Any, to: Any = None) -> Value:
+def _element(
+    context: Context, builder: Builder, sig: Signature, args: Values, to: ir.Type | None = None
+) -> Value:
     """Return the pointer to element args[1] of the array args[0], cast to an LLVM type if given."""
     place = builder.gep(_data_of(context, builder, sig.args[0], args[0]), [args[1]])
     return place if to is None else builder.bitcast(place, to.as_pointer())

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from llvmlite import ir
 from numba import extending, types
@@ -66,7 +65,9 @@ def suffix_of(ty: ir.Type) -> str:
     return {"float": "f32", "double": "f64"}.get(str(ty), str(ty))
 
 
-def declare(builder: Builder, name: str, args: Any, result: Any, plain: bool = False) -> Any:
+def declare(
+    builder: Builder, name: str, args: list[ir.Type], result: ir.Type, plain: bool = False
+) -> ir.Function:
     """Declare an LLVM intrinsic; unless `plain`, add the type of its first argument to the name."""
     full = name if plain else f"{name}.{suffix_of(args[0])}"
     module = builder.module
@@ -102,7 +103,9 @@ def result_type(*args: Type) -> Type | None:
     return kinds.pop() if len(kinds) == 1 and kinds <= set(LLVM) else None
 
 
-def operands(context: Context, builder: Builder, kinds: Any, values: Values, result: Type) -> Any:
+def operands(
+    context: Context, builder: Builder, kinds: Sequence[Type], values: Values, result: Type
+) -> list[Value]:
     """Return the values of operands of types `kinds`; scalars are copied into lanes of `result`."""
     if not isinstance(result, Vec):
         return list(values)

@@ -312,7 +312,10 @@ def _finish(task, found, q):
 
 @kernel
 def _write(task, found, q, code, distance):
-    """Write row q of `found`: ids, distance and nearest points of a pair; -1 for a miss."""
+    """Write row q of `found`: the ids of the pair `code`, its `distance` and nearest points.
+
+    For the code -1, no pair, the ids are -1, the distance is inf, and the points are NaN.
+    """
     stay_outlined()
     search, tree, tree2, side, side2 = task.search, task.tree, task.tree2, task.side, task.side2
     i, j, x, y = np.int64(-1), np.int64(-1), (NAN, NAN, NAN), (NAN, NAN, NAN)

@@ -114,17 +114,22 @@ def _either_gap(g, a, b):
     return greater(_gap(g, a, b), _gap(g, b, a))
 
 
-# A vector of lanes, whose coordinates are three rows from number `row` on; the three corners of
-# triangles, from there on.
-_load_three = inlined(lambda rows, row: three_rows(rows, row * WIDTH))
-_corners = inlined(
-    lambda rows, row: (
-        _load_three(rows, row), _load_three(rows, row + 3), _load_three(rows, row + 6)
-    )
-)  # fmt: skip
-_corners_of_one = inlined(
-    lambda rows, k: (spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k))
-)
+@inlined
+def _load_three(rows, row):
+    """Return a vector of lanes, whose coordinates are three rows from number `row` on."""
+    return three_rows(rows, row * WIDTH)
+
+
+@inlined
+def _corners(rows, row):
+    """Return the three corners of triangles in lanes, stored from number `row` on."""
+    return _load_three(rows, row), _load_three(rows, row + 3), _load_three(rows, row + 6)
+
+
+@inlined
+def _corners_of_one(rows, k):
+    """Return the three corners of one triangle, stored from position k on, in all lanes."""
+    return spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k)
 
 
 @inlined
@@ -136,10 +141,13 @@ def _sum(v):
 
 @inlined
 def _keys_of_faces(rows, at, k):
-    """Return lower bounds of the squared distances of triangles a from one triangle b."""
-    # Both are stored as by `_put_corners`: a, in lanes, from row `at` on; b from position k on, its
-    # first row times WIDTH, plus its lane. A bound is the largest squared gap along three
-    # directions: g between the centres, and the normals n of a and m of b.
+    """Return lower bounds of the squared distances of triangles a, in lanes, from one triangle b.
+
+    Both are stored as by `_put_corners`: a from row `at` on, b from position k on, its first row
+    times WIDTH, plus its lane.
+    """
+    # A bound is the largest squared gap along three directions: g between the centres, and the
+    # normals n of a and m of b.
     a, b = _corners(rows, at), _corners_of_one(rows, k)
     g = minus(_sum(a), _sum(b))
     n, inverse = _load_three(rows, at + NORMAL), load(rows, (at + INVERSE) * WIDTH, WIDTH)
@@ -155,10 +163,12 @@ _clamped = inlined(lambda x: lesser(greater(x, splat(F(0.0), WIDTH)), splat(F(1.
 
 @inlined
 def _nearest_edges(rows, at, k):
-    """Return (squares, keys) of triangles a and one triangle b, as in `_keys_of_faces`."""
-    # `squares` are the least squared distances of an edge of a from one of b, up to rounding.
-    # `keys` are lower bounds of the triangles': gaps along the lines between these edges' nearest
-    # points.
+    """Return (squares, keys) of triangles a and one triangle b, stored as for `_keys_of_faces`.
+
+    `squares` are the least squared distances of an edge of a from one of b, up to rounding; `keys`
+    are lower bounds of the triangles' squared distances.
+    """
+    # The bounds are gaps along the lines between the nearest points of these edges.
     best = splat(F(INF), WIDTH)
     gx, gy, gz = best, best, best
     for i in range(3):

@@ -36,7 +36,10 @@ class TreeTarget(NamedTuple):
 
 
 class Nearest(NamedTuple):
-    """Results: a row, or k in order of distance and name, for each point; pointers in kernels."""
+    """Results: the nearest primitives, n rows in all; pointers inside kernels.
+
+    Each point has one row or, for k nearest primitives, k rows, in order of distance and name.
+    """
 
     distance: NDArray[np.float64]  # inf for none
     names: NDArray[np.int64]  # -1 for none

@@ -146,19 +146,25 @@ def limits_of(space, near):
     return bound, point_bounds.square_bound(bound, space.box_error)
 
 
+def _push_local(space, code, bound, scratch, top):
+    """Push children of node `code` within a squared local distance `bound`; return the new top."""
+    squares = point_bounds.box_squares(space.tree.blocks, node_at(code), space.point)
+    return point_bounds.push_squares(
+        space.tree.blocks, code, squares, bound, scratch.stack, top, scratch.spare
+    )
+
+
+def _push_transformed(space, code, bound, scratch, top):
+    """Push children of an instance's node `code` within a squared `bound`, by its world metric."""
+    return push_stretched(
+        space.tree.blocks, code, space.point, space.metric, bound, scratch.stack, top, scratch.spare
+    )
+
+
 @by_type(inline=True)
 def push(space, code, bound, scratch, top):
     """Push children of node `code` within a squared `bound`, nearest on top; return the new top."""
-    if space.instance_class is InstanceSpace:
-        return lambda space, code, bound, scratch, top: push_stretched(
-            space.tree.blocks, code, space.point, space.metric, bound, scratch.stack, top,
-            scratch.spare,
-        )  # fmt: skip
-    return lambda space, code, bound, scratch, top: point_bounds.push_squares(
-        space.tree.blocks, code,
-        point_bounds.box_squares(space.tree.blocks, node_at(code), space.point), bound,
-        scratch.stack, top, scratch.spare,
-    )  # fmt: skip
+    return _push_transformed if space.instance_class is InstanceSpace else _push_local
 
 
 @by_type(inline=True)

@@ -141,9 +141,11 @@ def _nearest_on_face(primitives, name, p):
 
 @kernel
 def _finish(primitives, found, i, p, whole):
-    """Complete row i of the results, in which distance and name are written."""
-    # A row of NO_TRIANGLE gets the distance inf and the name -1. If `whole`, the nearest point to p
-    # and its weights, NaN for shapes, are written as well.
+    """Complete row i of the results, in which distance and name are written.
+
+    A row of NO_TRIANGLE gets the distance inf and the name -1. If `whole`, the nearest point to p
+    and its weights are written as well: NaN if there is no primitive; weights of shapes are NaN.
+    """
     stay_outlined()
     name, x, u, v = peek(found.names, i), (NAN, NAN, NAN), NAN, NAN
     if name == NO_TRIANGLE:

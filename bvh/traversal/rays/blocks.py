@@ -133,6 +133,11 @@ def tau_around(block, r, t):
     return F(tau - error), F(tau + error)
 
 
+def _closest_id(primitives, block, r):
+    """Return the id of the closest primitive so far of the ray at lane index r; -1 for none."""
+    return prim(block.lanes, r)
+
+
 def _closest_code(primitives, block, r):
     """Return a scene's code of the closest primitive of the ray at lane index r; -1 for none.
 
@@ -141,6 +146,11 @@ def _closest_code(primitives, block, r):
     """
     best = prim(block.lanes, r)
     return best if best < 0 else code_of(prim_instance(block.lanes, r), best)
+
+
+def _set_closest_id(primitives, block, r, prim):
+    """Write the id `prim`, -1 for none, as closest primitive of the ray at lane index r."""
+    set_prim(block.lanes, r, prim)
 
 
 def _set_closest_code(primitives, block, r, prim):
@@ -153,8 +163,5 @@ def _set_closest_code(primitives, block, r, prim):
     set_prim_instance(block.lanes, r, leaf_of(prim))
 
 
-# The closest primitive so far of the ray at r: its id, in a scene its code; -1 for none.
-closest_primitive = by_scene(lambda primitives, block, r: prim(block.lanes, r), _closest_code)
-set_closest_primitive = by_scene(
-    lambda primitives, block, r, prim: set_prim(block.lanes, r, prim), _set_closest_code
-)
+closest_primitive = by_scene(_closest_id, _closest_code)
+set_closest_primitive = by_scene(_set_closest_id, _set_closest_code)

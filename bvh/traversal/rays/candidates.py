@@ -63,11 +63,27 @@ class Candidates(NamedTuple):
     last: Vec
 
 
+def _edge_margin(primitives, ray, tolerance):
+    """Return the error bounds of the edge tests of a ray and a group; negative in unused lanes.
+
+    `ray` are the ray's `ray_numbers`; `tolerance`, a vector, is the group's.
+    """
+    return ray_numbers.edge(ray) * tolerance
+
+
 def _moved_edge_margin(primitives, ray, tolerance):
     """Return the error bounds of the edge tests of a ray moved into a BLAS and a group."""
     # In unused lanes the tolerance is negative; so must be the bound, whatever is added.
     margin = fma(ray_numbers.edge(ray), tolerance, ray_numbers.edge_floor(ray))
     return select(tolerance > splat(F(0.0), WIDTH), margin, splat(F(-INF), WIDTH))
+
+
+def _distance_margin(primitives, ray, size, tolerance):
+    """Return the error bounds of a ray's distances to a group's triangles, times abs(den).
+
+    den is direction . normal; `size` and `tolerance`, vectors, are the group's.
+    """
+    return fma(ray_numbers.t_error(ray), size, splat(TINY, WIDTH))
 
 
 def _moved_distance_margin(primitives, ray, size, tolerance):
@@ -76,18 +92,8 @@ def _moved_distance_margin(primitives, ray, size, tolerance):
     return fma(ray_numbers.t_error(ray), size, moved)
 
 
-# Error bounds of the edge tests of a ray, by its `ray_numbers`, and a group, negative in unused
-# lanes; and of its distances to the group's triangles, times abs(den), den = direction . normal.
-# `tolerance` and `size`, vectors, are the group's.
-edge_margin = by_scene(
-    lambda primitives, ray, tolerance: ray_numbers.edge(ray) * tolerance, _moved_edge_margin
-)
-distance_margin = by_scene(
-    lambda primitives, ray, size, tolerance: fma(
-        ray_numbers.t_error(ray), size, splat(TINY, WIDTH)
-    ),
-    _moved_distance_margin,
-)
+edge_margin = by_scene(_edge_margin, _moved_edge_margin)
+distance_margin = by_scene(_distance_margin, _moved_distance_margin)
 
 
 @inlined
@@ -305,13 +311,13 @@ ACCEPTS = {
 }
 
 
-# The tree, in pointers, that a slot's ray is in: in a scene, that of an instance.
-_current_tree = by_scene(
-    lambda tree, memory, slot: tree,
-    lambda tree, memory, slot: pointers_at(
-        row_of(tree.primitives, slots.instance(memory, slot)), tree.primitives
-    ),
-)
+def _tree_of_instance(tree, memory, slot):
+    """Return the tree, in pointers, of the instance of a scene that a slot's ray is in."""
+    return pointers_at(row_of(tree.primitives, slots.instance(memory, slot)), tree.primitives)
+
+
+# The tree, in pointers, that a slot's ray is in.
+_current_tree = by_scene(lambda tree, memory, slot: tree, _tree_of_instance)
 
 
 @inlined
@@ -331,13 +337,15 @@ def accept_group(goal, tree, block, context_ref, memory, slot, group, ray, filte
 @by_type(inline=True)
 def accept_candidates(goal, tree, context_ref, memory, slot, group, candidates):
     """Apply the goal to `Candidates` of a triangle group: decide them, and record their hits."""
-    return ACCEPTS[goal.instance_class][0]
+    of_group, _ = ACCEPTS[goal.instance_class]
+    return of_group
 
 
 @by_type(inline=True)
 def accept_primitive(goal, context_ref, memory, slot, prim):
     """Test a slot's ray against a primitive exactly, and apply the goal to the hit, if any."""
-    return ACCEPTS[goal.instance_class][1]
+    _, of_primitive = ACCEPTS[goal.instance_class]
+    return of_primitive
 
 
 @by_type(inline=True)
@@ -348,11 +356,8 @@ def in_groups(tree, memory, slot):
         return lambda tree, memory, slot: (
             kind_of(tree.primitives, slots.instance(memory, slot)) == TRIANGLES
         )
-    return (
-        (lambda tree, memory, slot: True)
-        if kind is Triangles
-        else (lambda tree, memory, slot: False)
-    )
+    answer = kind is Triangles
+    return lambda tree, memory, slot: answer
 
 
 @inlined

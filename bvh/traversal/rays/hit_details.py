@@ -340,12 +340,20 @@ def _write_lane(primitives, pairs, code, k):
     return np.int64(1)
 
 
-# Three rows of `HitPairs.vertices`, from number `row` on, as vectors of HALF lanes; the row of the
-# lanes' maps that gives a world coordinate.
 _, _load_three, _ = simd.rows(np.float64, 0, HALF, 2 * HALF)
 _, _load_four, _ = simd.rows(np.float64, *range(0, 4 * HALF, HALF))
-_three_rows = inlined(lambda rows, row: _load_three(rows, row * HALF, HALF))
-_row_of_map = inlined(lambda rows, axis: _load_four(rows, (9 + 4 * axis) * HALF, HALF))
+
+
+@inlined
+def _three_rows(rows, row):
+    """Return three rows of `HitPairs.vertices`, from number `row` on, as vectors of HALF lanes."""
+    return _load_three(rows, row * HALF, HALF)
+
+
+@inlined
+def _row_of_map(rows, axis):
+    """Return the row of the lanes' maps that gives a world coordinate, as four vectors."""
+    return _load_four(rows, (9 + 4 * axis) * HALF, HALF)
 
 
 @inlined

@@ -36,6 +36,11 @@ class HitColumns(NamedTuple):
     v: NDArray[np.float64]
 
 
+def _id_of_triangle(primitives, hits, i):
+    """Return the id of the triangle of hit i of a tree; -1 for a miss."""
+    return np.int64(simd.peek(hits.prim_id, i))
+
+
 def _code_of_triangle(primitives, hits, i):
     """Return a scene's code of the triangle of hit i; -1 for a miss, and for a hit on a shape."""
     leaf, prim = np.int64(simd.peek(hits.leaf, i)), simd.peek(hits.prim_id, i)
@@ -44,10 +49,7 @@ def _code_of_triangle(primitives, hits, i):
     return code_of(leaf, prim)
 
 
-# The id, in a scene the code, of the triangle of hit i; -1 for none.
-_triangle_of = by_scene(
-    lambda primitives, hits, i: np.int64(simd.peek(hits.prim_id, i)), _code_of_triangle
-)
+_triangle_of = by_scene(_id_of_triangle, _code_of_triangle)
 
 
 @inlined

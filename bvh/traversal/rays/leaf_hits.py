@@ -65,7 +65,10 @@ class AllGoal(NamedTuple):
 
 
 class NearestHits(NamedTuple):
-    """Up to `max_hits` hits of each ray i of a block, from i * max_hits on, by (t, id)."""
+    """Up to `max_hits` closest hits of each ray of a block; pointers inside kernels.
+
+    The hits of ray i of the block begin at i * max_hits, sorted by (t, id).
+    """
 
     t: NDArray[np.float64]
     prims: Ids
@@ -119,8 +122,11 @@ def begin_block(goal):
 
 @inlined
 def append_hit(goal, r, prim, weight):
-    """Append a hit of the ray at r to an `AllGoal` that is `listed`, or count its weight."""
-    # Those beyond the capacity are counted without being stored.
+    """Append a hit of the ray at lane index r to an `AllGoal` that is `listed`; else only count it.
+
+    Listed hits count 1 each, and those beyond the capacity are counted without being stored. Hits
+    of a goal that is not listed count `weight`, from `hit_weight`.
+    """
     found = goal.hits
     i, size = ray_number(r), peek(found.counts, BLOCK)
     poke(found.counts, i, peek(found.counts, i) + (1 if goal.listed else weight))
@@ -198,7 +204,7 @@ def accepts(accept, primitives, ray, prim, t, u, v, data):
     """Return whether a filter accepts a hit, (t, u, v) on `prim`, of ray number `ray` of the batch.
 
     `accept` is the address of the filter, 0 for none, or a compiled function, and `data` what it is
-    called with. `prim` is an id, or a scene's code.
+    called with. `prim` is an id, or a scene's code, of which the filter gets instance and id.
     """
     if isinstance(accept, types.Dispatcher):
         return lambda accept, primitives, ray, prim, t, u, v, data: bool(
@@ -262,9 +268,11 @@ def _rank(goal, context_ref, memory, slot, prim):
 
 @inlined
 def _insert(goal, context_ref, r, prim):
-    """Insert the hit of the ray at r on `prim` into its first hits; return whether that is done."""
-    # Not for a miss, a hit that is behind the first ones or is one of them already, and one that
-    # the edge rule or the filter rejects.
+    """Insert the hit of the ray at r on `prim` into its first hits; return whether that is done.
+
+    It is not done for a miss, for a hit that is not among the first or is one of them already, and
+    for a hit that the edge rule or the filter rejects.
+    """
     tree, rays, block = follow(context_ref)
     hits, number = goal.hits, ray_number(r)
     index = batch_index(block, r)

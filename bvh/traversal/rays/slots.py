@@ -211,12 +211,20 @@ def open_tree(instanced, memory, slot, leaf):
     set_instance(memory, slot, leaf)
 
 
-# (pointer, stride), the `ray_numbers` of a slot's ray: in a tree those in the block, of which END
-# and BEST_LOW are not valid, as the slot has them; in a scene all in the slot.
-ray_numbers = by_scene(
-    lambda primitives, block, memory, slot: blocks.numbers_of(block.lanes, ray(memory, slot)),
-    lambda primitives, block, memory, slot: (shifted(memory, slot), 1),
-)
+def _ray_in_block(primitives, block, memory, slot):
+    """Return (pointer, stride), the `ray_numbers` of a slot's ray in the block, not in a scene.
+
+    END and BEST_LOW are not valid there: the slot has them.
+    """
+    return blocks.numbers_of(block.lanes, ray(memory, slot))
+
+
+def _ray_in_slot(primitives, block, memory, slot):
+    """Return (pointer, stride), the `ray_numbers` of a slot's ray in a scene: all in the slot."""
+    return shifted(memory, slot), 1
+
+
+ray_numbers = by_scene(_ray_in_block, _ray_in_slot)
 
 
 def _arrays_in_scene(tree, memory, slot):
@@ -231,19 +239,32 @@ current_arrays = by_scene(
 )
 
 
+def _id_in_tree(tree, memory, slot, row):
+    """Return the id at index `row` of the tree's ids.
+
+    For triangles `row` is group_at(group) + lane, which `id_place` converts for compact groups.
+    """
+    return np.int64(peek(tree.ids, id_place(tree.groups, row)))
+
+
 def _code_in_scene(tree, memory, slot, row):
     """Return the code of the primitive at index `row` of the ids of the BLAS of a slot's ray."""
     _, _, ids = _arrays(memory, slot)
     return code_of(instance(memory, slot), peek(pointer_to(ids, I4), row))
 
 
-# The id, in a scene the code, of a primitive of a slot's tree. For triangles `row` is
-# group_at(group) + lane, which `id_place` converts for compact groups; for others the index of the
-# id.
-primitive_at = by_scene(
-    lambda tree, memory, slot, row: np.int64(peek(tree.ids, id_place(tree.groups, row))),
-    _code_in_scene,
-)
+primitive_at = by_scene(_id_in_tree, _code_in_scene)
+
+
+def _culled_in_tree(primitives, memory, slot, cull, back):
+    """Return the lanes of a group whose hits are culled, as bits; bits beyond the lanes may be set.
+
+    cull : the side whose hits do not count: 1 is the back, -1 the front, 0 neither.
+    back : bits of the lanes whose backs the ray meets in the tree's local frame.
+    """
+    if cull == 0:
+        return np.int64(0)
+    return back if cull > 0 else ~back
 
 
 def _culled_in_scene(primitives, memory, slot, cull, back):
@@ -257,19 +278,23 @@ def _culled_in_scene(primitives, memory, slot, cull, back):
     return back if (cull > 0) != is_mirrored(primitives, instance(memory, slot)) else ~back
 
 
-# The lanes, as bits, whose hits are culled: on the side `cull`, 1 for the back, -1 the front, 0
-# neither. `back` are those whose backs the ray meets in the tree's local frame. Bits beyond the
-# lanes may be set.
-culled_lanes = by_scene(
-    lambda primitives, memory, slot, cull, back: (
-        np.int64(0) if cull == 0 else (back if cull > 0 else ~back)
-    ),
-    _culled_in_scene,
-)
+culled_lanes = by_scene(_culled_in_tree, _culled_in_scene)
+
+
+def _interval_in_tree(primitives, block, memory, slot, t):
+    """Return float32 bounds (low, high) of tau, for a hit of a slot's ray at the exact t.
+
+    tau is the distance from where the ray enters the root's box. The bounds are (-inf, inf) where
+    the float32 tests of the ray are disabled.
+    """
+    return blocks.tau_around(block, ray(memory, slot), t)
 
 
 def _interval_in_scene(primitives, block, memory, slot, t):
-    """Return bounds (low, high) of tau for a hit at the exact t of a slot's ray in a BLAS."""
+    """Return float32 bounds (low, high) of tau, for a hit at the exact t of a slot's ray in a BLAS.
+
+    tau is the distance from where the ray enters the box of the BLAS's root.
+    """
     error = np.float64(slack(memory, slot))
     if error == INF:  # the float32 tests are disabled
         return F(-INF), F(INF)
@@ -278,9 +303,4 @@ def _interval_in_scene(primitives, block, memory, slot, t):
     return F(tau - error), F(tau + error)
 
 
-# Float32 bounds (low, high) of tau, the distance from where a slot's ray enters the root's box, for
-# a hit at the exact t; (-inf, inf) where the float32 tests of the ray are disabled.
-tau_interval = by_scene(
-    lambda primitives, block, memory, slot, t: blocks.tau_around(block, ray(memory, slot), t),
-    _interval_in_scene,
-)
+tau_interval = by_scene(_interval_in_tree, _interval_in_scene)

@@ -199,6 +199,11 @@ def _test_leaf(tree, block, memory, slot_memory, group, stored):
     return stored
 
 
+def _load_ray_of_tree(primitives, block, memory, slot, r):
+    """Give a slot to the ray at lane index r of a block, not in a scene, with its closest hit."""
+    load_closest(block, memory, slot, r, blocks.prim(block.lanes, r))
+
+
 def _load_moved(primitives, block, memory, slot, r):
     """Give a slot to the moved ray at lane index r of a block in a BLAS, with its closest hit."""
     # The closest hit, if any, is in this instance, or was found in another one before.
@@ -220,6 +225,11 @@ def _load_moved(primitives, block, memory, slot, r):
     slots.set_blas_entry(memory, slot, 0.0)
 
 
+def _store_id(primitives, block, memory, slot, r):
+    """Write the id of a slot's closest primitive, -1 for none, to the ray at r of the block."""
+    blocks.set_prim(block.lanes, r, slots.best(memory, slot))
+
+
 def _store_moved(primitives, block, memory, slot, r):
     """Write the id of a slot's closest primitive, -1 if not in this BLAS, to the moved ray at r."""
     # A hit in another instance is already in the block of the TLAS.
@@ -228,20 +238,8 @@ def _store_moved(primitives, block, memory, slot, r):
     blocks.set_prim(block.lanes, r, prim_of(best) if here else np.int64(-1))
 
 
-# Give a slot to the ray at lane index r of a block, with its closest hit; and write the slot's
-# closest primitive, -1 for none, to the block.
-_load_ray = by_scene(
-    lambda primitives, block, memory, slot, r: load_closest(
-        block, memory, slot, r, blocks.prim(block.lanes, r)
-    ),
-    _load_moved,
-)
-_store_primitive = by_scene(
-    lambda primitives, block, memory, slot, r: blocks.set_prim(
-        block.lanes, r, slots.best(memory, slot)
-    ),
-    _store_moved,
-)
+_load_ray = by_scene(_load_ray_of_tree, _load_moved)
+_store_primitive = by_scene(_store_id, _store_moved)
 
 
 @inlined

@@ -111,7 +111,10 @@ def sort_window(rays, frame, window, begin, count):
 
 @inlined
 def order_within(order, window, begin, is_sorted):
-    """Return `order` for the blocks of a window that begins at ray `begin`."""
+    """Return `order` for the blocks of a window that begins at ray `begin`.
+
+    If `is_sorted`, rays are taken by the permutation of the window.
+    """
     # Blocks index the permutation by places in the batch, but that of the window begins at `begin`.
     permutation = simd.shifted(window.permutation, -begin) if is_sorted else order.permutation
     return Order(

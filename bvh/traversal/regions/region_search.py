@@ -61,10 +61,12 @@ class Found(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a search is: in a BLAS, or in the TLAS or a tree that is not in a scene."""
+    """Where a search is: in a BLAS, or in the TLAS or a tree that is not in a scene.
 
-    # Entries of the stack are codes of nodes or leaves; those of a BLAS are 2 * code, plus 1 if the
-    # region surely contains their box.
+    Entries of the stack are codes of nodes or leaves; those of a BLAS are 2 * code, plus 1 if the
+    region surely contains their box.
+    """
+
     base: int  # height at which the stack of the BLAS begins; -1 in the TLAS or a tree
     leaf: int  # row of the instanced tree
     rows: int  # number of rows of the region there

@@ -168,10 +168,12 @@ def _split_by_cells(
     records: NDArray[np.float32], out: NDArray[np.float32], boxes: NDArray[np.float32],
     limits: tuple[int, int, int, int], threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:  # fmt: skip
-    """Split records by the cells of a grid, and move them to `out`; None if nothing splits."""
-    # `boxes` are the box of all and that of their centres; `limits` are as in `_split_cells`.
-    # Returns the links of nodes, the root first, and the ranges below them (see `subtrees`), whose
-    # rows count from the first record.
+    """Split records by the cells of a grid, and move them to `out`; return None if nothing splits.
+
+    `boxes` are the box of all and that of their centres; `limits` are as in `_split_cells`. Returns
+    the links of nodes, the root first, and the ranges below them (see `subtrees`), whose rows count
+    from the first record.
+    """
     n = len(records)
     bits = _bits_of_axes(boxes[1], _cell_bits(n))
     size = 1 << int(bits.sum())

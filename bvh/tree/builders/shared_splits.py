@@ -124,7 +124,10 @@ def _close_gaps(records, begins, counts):
 
 
 class SharedRange:
-    """A range that threads split: `task` is its row, `boxes` its box and that of its centres."""
+    """A range that threads split: in chunks put into bins, then moved.
+
+    `task` is its row with the columns of `subtrees`; `boxes` are its box and that of its centres.
+    """
 
     def __init__(self, shared: Shared, task: Row, boxes: Records) -> None:
         self.shared, self.task, self.boxes = shared, task, boxes

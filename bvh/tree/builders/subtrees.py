@@ -143,10 +143,12 @@ def build_tasks(
     links: NDArray[np.int32], tasks: NDArray[np.int64],
     order: NDArray[np.int32], build: BuildSubtrees, threads: int, progress: Progress | None
 ) -> Nodes:  # fmt: skip
-    """Return the tree whose top has the given links, with a subtree for each task below it."""
-    # `tasks` (k, RANGE_WIDTH) are ranges; subtrees write the ids of their primitives to `order`.
-    # build(tasks, block, (cancel, done)) builds the subtrees of a run of tasks in `SubtreeNodes`,
-    # and returns the number of their nodes.
+    """Return the tree whose top has the given links, with a subtree for each task below it.
+
+    `tasks` (k, RANGE_WIDTH) are ranges; subtrees write the ids of their primitives to `order`.
+    build(tasks, block, (cancel, done)) builds the subtrees of a run of tasks in a block of
+    `SubtreeNodes` and returns the number of their nodes.
+    """
     sizes = tasks[:, END] - tasks[:, BEGIN]
     count = int(sizes.sum())
     runs = batches_of(sizes, max(task_size(count), min(count // (4 * threads), LARGEST_RUN)))
