@@ -11,10 +11,10 @@ from bvh.runtime.arguments import number_of
 from bvh.runtime.simd import WIDTH
 from bvh.tree.arrays import TreeArrays, bytes_of
 from bvh.tree.build import pack
+from bvh.tree.frame import FrameView
 from bvh.tree.nodes import local_boxes
 from bvh.tree.primitives import arrays_of, count_of, world_bounds
-from bvh.tree.refit import cost_of
-from bvh.tree.wide_nodes import Lanes, WideNodes, lanes_of, octants_of, rows_of
+from bvh.tree.wide_nodes import Lanes, WideNodes, half_areas, lanes_of, octants_of, rows_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,7 +118,7 @@ def stats_of(
     return TreeStats(
         primitives=count, ignored=count - int(np.count_nonzero(used)), nodes=len(view.codes),
         leaves=len(sizes), depth=int(depths.max(initial=0)), largest_leaf=int(sizes.max(initial=0)),
-        sah_cost=cost_of(arrays), bytes=size, build_seconds=build_seconds,
+        sah_cost=wide_cost(view, arrays.frame), bytes=size, build_seconds=build_seconds,
         bytes_per_primitive=size / max(count, 1), leaf_depths=tuple(np.bincount(depths).tolist()),
         leaf_sizes=tuple(np.bincount(sizes).tolist()),
         groups=None if bits is None else int(np.bitwise_or.reduce(bits)).bit_count(),
@@ -137,6 +137,24 @@ def wide_levels(view: Lanes) -> NDArray[np.int64]:
         nodes = view.codes[nodes][view.inner[nodes]].astype(np.int64)
         level += 1
     return levels
+
+
+def wide_cost(view: Lanes, frame: NDArray[np.float64]) -> float:
+    """Return the expected number of nodes and rows of primitives that a random ray visits.
+
+    The ray meets the root's box. It meets the box of another node or leaf with a probability that
+    is the ratio of both surface areas. `refit.cost_of` returns the same by a compiled kernel.
+    """
+    if len(view.codes) == 0:
+        return 0.0
+    bounds = np.moveaxis(view.boxes, 1, 2)
+    areas = half_areas(bounds[view.inner]), half_areas(bounds[view.leaf])
+    root_area = float(half_areas(FrameView(frame).box.reshape(1, 6).astype(np.float32))[0])
+    _, count = rows_of(view.codes[view.leaf])
+    # A ray through a root without area may visit everything.
+    if root_area == 0.0:
+        return float(len(view.codes) + count.sum())
+    return 1.0 + float(areas[0].sum() + (areas[1] * count).sum()) / root_area
 
 
 def check(arrays: TreeArrays) -> None:
