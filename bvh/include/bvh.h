@@ -31,11 +31,11 @@ typedef struct {
 } bvh_f8_1d;
 
 typedef struct {
-    bvh_f8_2d origins;
-    bvh_f8_2d directions;
-    bvh_f8_1d t_min;
-    bvh_f8_1d t_max;
-} bvh_ShapeRays;
+    bvh_f8_2d _0;
+    bvh_f8_2d _1;
+    bvh_f8_1d _2;
+    bvh_f8_1d _3;
+} bvh_Tuple;
 
 typedef struct {
     uint8_t *data;
@@ -50,7 +50,7 @@ typedef struct {
 
 typedef struct {
     int64_t kernel_status, kernel_error;
-    bvh_ShapeRays rays;
+    bvh_Tuple rays;
     bvh_f8_2d boxes[2];
     bvh_BoxHit hits;
 } bvh_ray_box_words;
@@ -78,7 +78,7 @@ void bvh_invert(bvh_invert_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
-    bvh_ShapeRays rays;
+    bvh_Tuple rays;
     bvh_f8_2d obbs[3];
     bvh_BoxHit hits;
 } bvh_ray_obb_words;
@@ -136,7 +136,7 @@ void bvh_edge_segments(bvh_edge_segments_words *words);
 typedef struct {
     bvh_i4_2d _0;
     bvh_i8_2d _1;
-} bvh_Tuple;
+} bvh_Tuple_2;
 
 typedef struct {
     int32_t *data;
@@ -147,8 +147,8 @@ typedef struct {
     int64_t kernel_status, kernel_error;
     bvh_i1_2d codes;
     bvh_i4_2d pairs;
-    bvh_Tuple first;
-    bvh_Tuple second;
+    bvh_Tuple_2 first;
+    bvh_Tuple_2 second;
     bvh_i4_3d edges;
     bvh_i4_2d ends;
 } bvh_identify_ends_words;
@@ -159,12 +159,12 @@ void bvh_identify_ends(bvh_identify_ends_words *words);
 typedef struct {
     bvh_f8_2d _0;
     bvh_i4_2d _1;
-} bvh_Tuple_2;
+} bvh_Tuple_3;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
-    bvh_Tuple_2 own;
-    bvh_Tuple_2 other;
+    bvh_Tuple_3 own;
+    bvh_Tuple_3 other;
     bvh_i4_2d pairs;
     bvh_i1_1d kinds;
 } bvh_kinds_of_contact_words;
@@ -193,7 +193,7 @@ typedef struct {
 
 typedef struct {
     int64_t kernel_status, kernel_error;
-    bvh_ShapeRays rays;
+    bvh_Tuple rays;
     bvh_f8_2d planes[2];
     int64_t cull;
     bvh_PlaneHit hits;
@@ -210,7 +210,7 @@ typedef struct {
 
 typedef struct {
     int64_t kernel_status, kernel_error;
-    bvh_ShapeRays rays;
+    bvh_Tuple rays;
     bvh_f8_2d balls[2];
     bvh_SphereHit hits;
 } bvh_ray_sphere_words;
@@ -259,7 +259,7 @@ typedef struct {
 
 typedef struct {
     int64_t kernel_status, kernel_error;
-    bvh_ShapeRays rays;
+    bvh_Tuple rays;
     bvh_f8_2d triangles[3];
     int64_t cull;
     bvh_TriangleHit hits;
@@ -359,7 +359,7 @@ typedef struct {
     double _1[3];
     double _2;
     double _3;
-} bvh_Tuple_3;
+} bvh_Tuple_4;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -369,7 +369,7 @@ typedef struct {
     double result_3;
     int64_t result_4;
     bvh_TreeArrays arrays;
-    bvh_Tuple_3 ray;
+    bvh_Tuple_4 ray;
 } bvh_cast_words;
 void bvh_cast(bvh_cast_words *words);
 
@@ -389,7 +389,7 @@ typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
     bvh_TreeArrays arrays;
-    bvh_Tuple_3 ray;
+    bvh_Tuple_4 ray;
     bvh_f8_1d t;
     bvh_i4_1d prim_id;
 } bvh_fill_first_hits_words;
@@ -399,7 +399,7 @@ typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
     bvh_TreeArrays arrays;
-    bvh_Tuple_3 ray;
+    bvh_Tuple_4 ray;
 } bvh_is_hit_words;
 void bvh_is_hit(bvh_is_hit_words *words);
 
@@ -1006,6 +1006,9 @@ typedef struct {
     int64_t sort;
     bvh_i8_1d queue;
     int64_t chunks;
+    int64_t queued;
+    int64_t is_sorted;
+    bvh_i8_1d permutation;
 } bvh_Order;
 
 typedef struct {
@@ -1222,7 +1225,7 @@ typedef struct {
     int64_t max_hits;
     int64_t accept;
     int64_t data;
-    bvh_NearestHits nearest;
+    bvh_NearestHits hits;
 } bvh_FirstGoal;
 
 typedef struct {
@@ -1303,7 +1306,7 @@ typedef struct {
     int64_t max_hits;
     int64_t accept;
     int64_t data;
-    bvh_NearestHits_2 nearest;
+    bvh_NearestHits_2 hits;
 } bvh_FirstGoal_2;
 
 typedef struct {
@@ -1325,7 +1328,6 @@ typedef struct {
     bvh_i8_1d rays;
     bvh_i4_1d prims;
     bvh_i8_1d counts;
-    bvh_i8_1d size;
     int64_t capacity;
 } bvh_FoundHits;
 
@@ -1343,7 +1345,7 @@ typedef struct {
     int64_t once;
     int64_t sided;
     int64_t listed;
-    bvh_FoundHits found;
+    bvh_FoundHits hits;
     bvh_Visits visits;
 } bvh_AllGoal;
 
@@ -1472,7 +1474,6 @@ typedef struct {
     bvh_i8_1d rays;
     bvh_i8_1d prims;
     bvh_i8_1d counts;
-    bvh_i8_1d size;
     int64_t capacity;
 } bvh_FoundHits_2;
 
@@ -1481,7 +1482,7 @@ typedef struct {
     int64_t once;
     int64_t sided;
     int64_t listed;
-    bvh_FoundHits_2 found;
+    bvh_FoundHits_2 hits;
     bvh_Visits visits;
 } bvh_AllGoal_2;
 
@@ -1921,15 +1922,6 @@ typedef struct {
 } bvh_split_2_words;
 void bvh_split_2(bvh_split_2_words *words);
 
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_f4_1d groups;
-    bvh_i4_2d ids;
-    bvh_i4_1d seen;
-    bvh_f4_3d triangles;
-} bvh_unpack_words;
-void bvh_unpack(bvh_unpack_words *words);
-
 /* bvh.tree.build */
 
 typedef struct {
@@ -1995,7 +1987,7 @@ typedef struct {
 typedef struct {
     bvh_i4_1d _0;
     bvh_i8_1d _1;
-} bvh_Tuple_4;
+} bvh_Tuple_5;
 
 typedef struct {
     bvh_i8_2d _0;
@@ -2003,7 +1995,7 @@ typedef struct {
     bvh_f4_2d _2;
     bvh_f4_2d _3;
     bvh_f4_2d _4;
-} bvh_Tuple_5;
+} bvh_Tuple_6;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -2013,8 +2005,8 @@ typedef struct {
     bvh_i8_2d tasks;
     bvh_SubtreeNodes block;
     bvh_Limits limits;
-    bvh_Tuple_4 state;
-    bvh_Tuple_5 scratch;
+    bvh_Tuple_5 state;
+    bvh_Tuple_6 scratch;
 } bvh_build_subtrees_Spatial_words;
 void bvh_build_subtrees_Spatial(bvh_build_subtrees_Spatial_words *words);
 
@@ -2025,8 +2017,8 @@ typedef struct {
     bvh_i8_2d tasks;
     bvh_SubtreeNodes block;
     bvh_Limits limits;
-    bvh_Tuple_4 state;
-    bvh_Tuple_5 scratch;
+    bvh_Tuple_5 state;
+    bvh_Tuple_6 scratch;
 } bvh_build_subtrees_none_words;
 void bvh_build_subtrees_none(bvh_build_subtrees_none_words *words);
 
@@ -2040,12 +2032,6 @@ typedef struct {
     bvh_f4_2d boxes;
 } bvh_bound_chunk_words;
 void bvh_bound_chunk(bvh_bound_chunk_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_f4_2d bins;
-} bvh_clear_cells_words;
-void bvh_clear_cells(bvh_clear_cells_words *words);
 
 typedef struct {
     uint16_t *data;
@@ -2081,7 +2067,7 @@ typedef struct {
     bvh_i8_2d _1;
     bvh_f4_2d _2;
     bvh_f4_2d _3;
-} bvh_Tuple_6;
+} bvh_Tuple_7;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -2093,26 +2079,9 @@ typedef struct {
     bvh_i4_2d links;
     bvh_i8_2d ranges;
     bvh_i4_1d range_of;
-    bvh_Tuple_6 scratch;
+    bvh_Tuple_7 scratch;
 } bvh_split_cells_words;
 void bvh_split_cells(bvh_split_cells_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_f4_2d bins;
-    bvh_f4_2d others;
-} bvh_add_bins_words;
-void bvh_add_bins(bvh_add_bins_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_u2_1d cells;
-    int64_t begin;
-    int64_t end;
-    bvh_i4_1d range_of;
-    bvh_i8_1d counts;
-} bvh_count_ranges_words;
-void bvh_count_ranges(bvh_count_ranges_words *words);
 
 /* bvh.tree.builders.sbvh */
 
@@ -2217,7 +2186,7 @@ typedef struct {
     bvh_f4_2d _0;
     bvh_i4_2d _1;
     bvh_i4_1d _2;
-} bvh_Tuple_7;
+} bvh_Tuple_8;
 
 typedef struct {
     bvh_f4_1d sums;
@@ -2228,12 +2197,12 @@ typedef struct {
     bvh_i8_2d _0;
     bvh_i8_1d _1;
     bvh_i8_2d _2;
-} bvh_Tuple_8;
+} bvh_Tuple_9;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
     int64_t result_0;
-    bvh_Tuple_7 binary;
+    bvh_Tuple_8 binary;
     bvh_Plan plan;
     bvh_i8_2d tasks;
     int64_t begin;
@@ -2242,7 +2211,7 @@ typedef struct {
     bvh_i8_2d left_over;
     bvh_f4_1d data;
     bvh_i4_2d ids;
-    bvh_Tuple_8 scratch;
+    bvh_Tuple_9 scratch;
 } bvh_collapse_words;
 void bvh_collapse(bvh_collapse_words *words);
 
@@ -2277,54 +2246,6 @@ typedef struct {
     bvh_b1_1d used;
 } bvh_mark_used_words;
 void bvh_mark_used(bvh_mark_used_words *words);
-
-/* bvh.tree.moving_boxes */
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    bvh_f4_1d blocks;
-    bvh_i4_2d ids;
-    bvh_i8_1d parents;
-    bvh_i8_1d lanes;
-} bvh_find_lanes_words;
-void bvh_find_lanes(bvh_find_lanes_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    int64_t result_0;
-    bvh_i8_1d rows;
-    bvh_f8_2d moved;
-    bvh_f8_2d boxes;
-    bvh_i8_1d lanes;
-    bvh_i8_1d parents;
-    bvh_f8_2d frame;
-    bvh_f4_1d blocks;
-    bvh_f8_1d figures;
-} bvh_move_boxes_words;
-void bvh_move_boxes(bvh_move_boxes_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    int64_t result_0;
-    bvh_f8_2d boxes;
-    bvh_i8_1d lanes;
-    bvh_i4_2d ids;
-    bvh_i8_1d parents;
-    bvh_f8_2d frame;
-    bvh_f4_1d blocks;
-    bvh_f8_1d figures;
-    int64_t is_new;
-} bvh_refit_all_words;
-void bvh_refit_all(bvh_refit_all_words *words);
-
-typedef struct {
-    int64_t kernel_status, kernel_error;
-    int64_t result_0;
-    bvh_f8_2d boxes;
-    bvh_i4_1d ids;
-    bvh_f8_2d bounds;
-} bvh_valid_boxes_words;
-void bvh_valid_boxes(bvh_valid_boxes_words *words);
 
 /* bvh.tree.nodes */
 
@@ -2424,6 +2345,54 @@ typedef struct {
     bvh_b1_1d used;
 } bvh_mark_corners_words;
 void bvh_mark_corners(bvh_mark_corners_words *words);
+
+/* bvh.tree.tlas */
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    bvh_f4_1d blocks;
+    bvh_i4_2d ids;
+    bvh_i8_1d parents;
+    bvh_i8_1d lanes;
+} bvh_find_lanes_words;
+void bvh_find_lanes(bvh_find_lanes_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_i8_1d rows;
+    bvh_f8_2d moved;
+    bvh_f8_2d boxes;
+    bvh_i8_1d lanes;
+    bvh_i8_1d parents;
+    bvh_f8_2d frame;
+    bvh_f4_1d blocks;
+    bvh_f8_1d figures;
+} bvh_move_boxes_words;
+void bvh_move_boxes(bvh_move_boxes_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_f8_2d boxes;
+    bvh_i8_1d lanes;
+    bvh_i4_2d ids;
+    bvh_i8_1d parents;
+    bvh_f8_2d frame;
+    bvh_f4_1d blocks;
+    bvh_f8_1d figures;
+    int64_t is_new;
+} bvh_refit_all_words;
+void bvh_refit_all(bvh_refit_all_words *words);
+
+typedef struct {
+    int64_t kernel_status, kernel_error;
+    int64_t result_0;
+    bvh_f8_2d boxes;
+    bvh_i4_1d ids;
+    bvh_f8_2d bounds;
+} bvh_valid_boxes_words;
+void bvh_valid_boxes(bvh_valid_boxes_words *words);
 
 /* bvh.tree.triangle_groups */
 
