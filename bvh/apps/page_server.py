@@ -225,9 +225,10 @@ def _origin(name: str, text: object) -> str:
 
 
 def public_url(url: str | None) -> tuple[str, str]:
-    """Return the public address or path of pages, ending in a slash, or "" if there is none.
+    """Return (the public address or path of pages, ending in a slash, and where it is from).
 
-    The second result is the argument or the environment variable that it is from, for errors.
+    It is "" if there is none; `{port}` in it is for the caller to replace. The second result is the
+    name of the argument or of the environment variable, for errors.
     """
     name = "url"
     if url is None:

@@ -302,10 +302,11 @@ def build(target: Any, ids: Any, count: int, most: int) -> None:
 
 
 def fit(target: Any) -> None:
-    """Write the depth of a target's top, and the boxes of its nodes, which precede all others."""
+    """Write the depth of a target's top, and the boxes of its nodes."""
     top, depth = copied(Part, target.top), full(target, 0, 1)
     nodes = int(top.nodes)
     if nodes:
+        # The nodes of the top are the first ones of the target.
         parents, boxes = full(target, NO_NODE, nodes), view_as(target.boxes, f4, nodes, 3, 4)
         met, levels = full(target, 0, nodes), full(target, 0, nodes)
         launch(write_parents, (nodes, 2), target, parents)

@@ -119,9 +119,10 @@ def check_header(data: bytes, magic: bytes, newest: int) -> None:
 
 
 def check_packed(data: bytes, packed: bytes, size: int, expected_size: int) -> None:
-    """Raise unless `data`, the first of the `size` bytes of a file, fits the counts in its header.
+    """Raise unless the header in `data`, the first bytes of a file, agrees with its own counts.
 
-    `packed` is the header made anew from these counts, with the only possible table of arrays.
+    `packed` is the header packed again from these counts, which determine the table of arrays. The
+    file has `size` bytes, by its header `expected_size`.
     """
     if packed != data[:HEADER_SIZE]:
         raise ValueError("is not valid: its table of arrays contradicts its counts")

@@ -220,9 +220,9 @@ class TreeBase:
         return PointSearch(lambda: rays, bits, lambda _: oriented_surface(now, rays, bits))
 
     def _open_surface(self, mask: int | None) -> str | None:
-        """Return a text for a warning, such as "BVH(...) has open edges"; None after the first one.
+        """Return a text for a warning, such as "BVH(...) has open edges", once for this tree.
 
-        None also if the selected faces are closed, and for spheres and capsules.
+        None afterwards, if the selected faces are closed, and for spheres and capsules.
         """
         bits, closed_of = one_mask(mask), self._closed
         if OPEN_IS_FINE in closed_of or isinstance(self._arrays.primitives, HOLLOW):
@@ -234,7 +234,7 @@ class TreeBase:
             closed = is_closed(self._selected_triangles(self._arrays, bits))
             if len(closed_of) >= MAX_CLOSED:
                 closed_of.clear()
-            closed_of[bits] = closed  # a refit does not remove it
+            closed_of[bits] = closed  # kept after a refit, which seldom opens a surface
         if closed:
             return None
         closed_of[OPEN_IS_FINE] = True

@@ -222,7 +222,10 @@ class Instances:
         return rows
 
     def names_of(self, ids: NDArray[Any], missing: str | None) -> Any:
-        """Return names of `ids` (...) as an object array: `missing` for -1 and ids without one."""
+        """Return names of `ids` (...) as an object array: `missing` for -1 and ids without one.
+
+        Raises a KeyError for an id that is not in the table.
+        """
         ids = ids.astype(np.int64, copy=False)
         size = int(ids.max(initial=-1)) + 2
         if ids.min(initial=-1) >= -1 and size <= ids.size + SMALL_TABLE:
@@ -231,7 +234,7 @@ class Instances:
             distinct[rows] = ids
         else:
             distinct, rows = np.unique(ids, return_inverse=True)
-        # An unknown id is an error, with or without a name.
+        # Raise for unknown ids, which do not count as ids without a name.
         with self.without_compaction():
             self.rows_of(distinct[distinct != -1])
         names = np.array([self.names.get(k, missing) for k in distinct.tolist()], object)

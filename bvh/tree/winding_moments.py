@@ -219,8 +219,8 @@ def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
 def _pack_leaf(triangles, frame, order, first, count, packed):
     """Write the corners of the faces of a leaf, order[first : first + count], to `packed`.
 
-    They are nine rows, one for each coordinate of v0, v1 and v2, with a number for each face, times
-    the frame's scale.
+    They are nine rows, one for each coordinate of v0, v1 and v2, with `count` numbers each. These
+    are multiplied by the frame's scale, but not moved to its centre, which would round them.
     """
     s = scale(frame)
     for k in range(count):

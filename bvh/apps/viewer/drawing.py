@@ -222,10 +222,10 @@ def _drawn_mesh(
             world = moved(np.ascontiguousarray(corners), copies.maps[0])
             points = frame.to_page(world).astype(np.float32)
             copies = unplaced(copies)
-        # The same array, so that later comparisons see at once that faces have not changed.
+        # The faces are those of the tree: the old array lets later comparisons see that at once.
         faces = faces if old is None else old.faces
-        # A sheared leaf does not have the normals of the mesh.
         plain = attributes.material is None
+        # The last argument is whether normals are those of the mesh; in a sheared leaf they differ.
         glb = None if plain else glb_of(points, faces, attributes, smooth, can_be_placed)
     return DrawnMesh((id(tree), number), tree, tree.arrays, points, faces, copies, smooth, glb)
 

@@ -50,7 +50,7 @@ def root_finder(root_sign: Dispatcher) -> Any:
         stay_outlined()
         if abs(t) < LARGEST:
             # Usually the estimate is right: the root is less than half a step to either
-            # neighbour away. `up` and `down` are these steps.
+            # neighbour away. `up` and `down` are the whole steps.
             size = abs(t)
             up, down = from_bits(bits(size) + 1) - size, size - from_bits(max(bits(size) - 1, 0))
             up, down = (up, down) if t >= 0.0 else (down, up)
@@ -59,9 +59,8 @@ def root_finder(root_sign: Dispatcher) -> Any:
         side = root_sign(shape, 0.0, 0.0, far)
         if side == 0:
             return 0.0
-        # Search for the largest double that is at most abs(root): it has at least the bits `low`,
-        # and fewer than `high`, first in growing steps up or down from the estimate, then by
-        # halves.
+        # Search for the largest double that is at most abs(root). Its bits are low..high - 1. The
+        # search takes growing steps up or down from the estimate, then halves the range.
         low, high, step = bits(0.0), bits(LARGEST), np.int64(1)
         place = min(bits(side * t), high) if side * t > 0.0 else low
         upward = side * root_sign(shape, side * from_bits(place), 0.0, far) >= 0

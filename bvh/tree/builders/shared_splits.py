@@ -59,10 +59,12 @@ def _fill_chunk(spatial, records, begin, end, boxes, in_space):
 
 @entry
 def _best_bins(spatial, boxes, halves, sides):
-    """Return (cost, axis, last bin on the left, count there, whether planes are tried).
+    """Return (cost, axis, last bin on the left, count there, whether a plane may be better).
 
-    It is the best split between the bins of `spatial`, of all records of a range; `boxes` are as in
-    `_fill_chunk`. The axis is -1 for no split. Writes the boxes of both sides to `halves`.
+    The first four describe the best split between the bins of `spatial`, of all records of a range;
+    `boxes` are as in `_fill_chunk`. The axis is -1 for no split, else the boxes of both sides are
+    written to `halves`. A split by a plane is worth trying if there is no split, or its sides
+    overlap enough.
     """
     scale = record.scales(record.load(boxes, 1), np.float32(BINS))  # the box of the centres
     used = binning.used_bins(scale, BINS)

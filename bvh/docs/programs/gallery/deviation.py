@@ -12,7 +12,10 @@ TEXT = "A scan's signed distance from its plan, 5 800 000 m north"
 
 
 def main(path: Path, width: int = 1000, n: int = 400) -> dict[str, float]:
-    """Draw the deviation by float64 and by float32; return the largest error of each."""
+    """Draw the deviation by float64 and by float32; return the largest error of each.
+
+    Errors are differences from `bulge`, which is how the tower was made to deviate.
+    """
     (points, faces), built = tower(n)
     scan, sheet = bvh.Scene(), Sheet(width, 7.4, "Is the tower built as planned?", TEXT)
     scan.add(built)
@@ -23,7 +26,9 @@ def main(path: Path, width: int = 1000, n: int = 400) -> dict[str, float]:
     for k, kind in enumerate((np.float64, np.float32)):
         plan = bvh.BVH.from_triangles(points.astype(kind), faces)
         found = plan.signed_distance(view.position.astype(kind))
-        worst = float(np.abs(found - bulge(view.position))[~view.shadow].max())
+        on_tower = ~view.shadow  # a mask of points on the floor
+        worst = float(np.abs(found - bulge(view.position))[on_tower].max())
+        # The bar has colours from -0.06 m to 0.06 m.
         sheet.panel(0.1 + 5.9 * k, 1.1, 5.9, 6.2, view.painted(colours(0.5 + found / 0.12, SIGN)))
         text = f"{kind.__name__}: wrong by up to {1e3 * worst:.1f} mm"
         sheet.text(1.7 + 5.9 * k, 1.2, text, size=12.5)
