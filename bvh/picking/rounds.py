@@ -111,7 +111,7 @@ class RoundRegion:
         self._eye = [Fraction(x) for x in camera.eye.tolist()]
         self._centre = [Fraction(x) for x in camera.centre.tolist()]
         self._outline = [(Fraction(x), Fraction(y)) for x, y in region.outline.tolist()]
-        # A lasso whose points are all equal has one point and no edges: it is tested as a rectangle.
+        # A lasso whose points are all equal has one point and no edges: it is a rectangle.
         self._is_lasso = not region.convex and len(self._outline) > 1
 
     def select(self, rounds: Floats) -> Flags:

@@ -222,10 +222,7 @@ class Instances:
         return rows
 
     def names_of(self, ids: NDArray[Any], missing: str | None) -> Any:
-        """Return names of `ids` (...) as an object array: `missing` for -1 and ids without one.
-
-        Raises a KeyError for an id that is not in the table.
-        """
+        """Return names of `ids` as an object array, `missing` for none; KeyError as in `rows_of`."""
         ids = ids.astype(np.int64, copy=False)
         size = int(ids.max(initial=-1)) + 2
         if ids.min(initial=-1) >= -1 and size <= ids.size + SMALL_TABLE:
@@ -234,7 +231,7 @@ class Instances:
             distinct[rows] = ids
         else:
             distinct, rows = np.unique(ids, return_inverse=True)
-        # Raise for unknown ids, which do not count as ids without a name.
+        # Raise for unknown ids; -1 is no id, and has no name.
         with self.without_compaction():
             self.rows_of(distinct[distinct != -1])
         names = np.array([self.names.get(k, missing) for k in distinct.tolist()], object)
