@@ -222,7 +222,7 @@ class Instances:
         return rows
 
     def names_of(self, ids: NDArray[Any], missing: str | None) -> Any:
-        """Return names of `ids` as an object array, `missing` for none; KeyError as in `rows_of`."""
+        """Return names of `ids` as an object array, `missing` for none; errors as in `rows_of`."""
         ids = ids.astype(np.int64, copy=False)
         size = int(ids.max(initial=-1)) + 2
         if ids.min(initial=-1) >= -1 and size <= ids.size + SMALL_TABLE:
