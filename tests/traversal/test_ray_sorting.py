@@ -8,9 +8,10 @@ import pytest
 
 from bvh import BVH
 from bvh.queries.batches import ray_batches
+from bvh.runtime.arguments import kernel_input
 from bvh.runtime.tuple_references import as_pointers
 from bvh.traversal.rays.blocks import BLOCK, HALF
-from bvh.traversal.rays.ray_batch import Rays, read_only
+from bvh.traversal.rays.ray_batch import Rays
 from bvh.traversal.rays.trials import OF_WINDOWS, TURN, UNMEASURED
 from bvh.traversal.rays.windows import KEYS, SMALLEST, WINDOW, new_window, sort_window
 from tests.cases.family_parts import sphere
@@ -54,7 +55,8 @@ def test_places(n: int, rng: np.random.Generator) -> None:
     """Every ray has one place; rays of an octant that enter in one corner lie side by side."""
     tree = BVH.from_triangles(*sphere(3))
     o, d = hostile_rays(rng, 100 + n)
-    batch, window = read_only(Rays(o, d, np.zeros(1), np.full(1, np.inf))), new_window()
+    rays = Rays(o, d, np.zeros(1), np.full(1, np.inf))
+    batch, window = Rays(*map(kernel_input, rays)), new_window()
     sort_rays(batch, tree.arrays.frame, window, 100, n)
     places = window.permutation[:n]
     np.testing.assert_array_equal(np.sort(places), np.arange(100, 100 + n))

@@ -49,11 +49,6 @@ class Rays(NamedTuple):
     masks: NDArray[np.int32] = EVERY
 
 
-def read_only(arrays: Rays) -> Rays:
-    """Return the same rays, in arrays of the types for which kernels are compiled."""
-    return Rays(*(kernel_input(array) for array in arrays))
-
-
 class RayPointers(NamedTuple):
     """Rays inside kernels: pointers, and steps in rows, 0 where all rays share one, else 1."""
 
