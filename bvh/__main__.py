@@ -1,8 +1,12 @@
 """`python -m bvh`, and the `bvh` command."""
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 from bvh.runtime.cache.head_start import compile_meanwhile
+
+if TYPE_CHECKING:
+    from bvh.queries.hierarchy import BVH
 
 # Commands that cast rays, whose kernel another process compiles while they read and build.
 CASTING = "cast", "render"
@@ -11,7 +15,8 @@ CASTING = "cast", "render"
 def main() -> None:
     """Run the command line; exit with status 2 if a package that it needs is not installed."""
     if sys.argv[1:2] and sys.argv[1] in CASTING:
-        compile_meanwhile("bvh.traversal.rays.closest_hit.closest_hits", compile_rays)
+        rays = "bvh.traversal.rays.closest_hit.closest_hits"
+        compile_meanwhile(rays, compile_rays, compile_positions)
     try:
         from bvh.apps.cli.cli import run
     except ImportError as error:
@@ -28,11 +33,25 @@ def compile_rays() -> None:
     """Compile the kernel that casts batches of rays at trees over triangles."""
     import numpy as np
 
+    _empty_tree().closest_hit(np.zeros((2, 3)), np.ones((2, 3)))
+
+
+def compile_positions() -> None:
+    """Compile the kernel that computes positions of hits on trees over triangles."""
+    from bvh.queries.answers.locations import on_faces
+
+    primitives: Any = _empty_tree().arrays.primitives
+    # Of one miss: the kernel is not called for no hits.
+    on_faces(primitives, [], [-1], [0.0], [0.0])
+
+
+def _empty_tree() -> "BVH":
+    """Return a tree without triangles, for which no builder is compiled."""
+    import numpy as np
+
     from bvh.queries.hierarchy import BVH
 
-    # No builder is compiled for an empty tree.
-    empty = BVH.from_triangles(np.empty((0, 3)), np.empty((0, 3), np.int32), warn=False)
-    empty.closest_hit(np.zeros((2, 3)), np.ones((2, 3)))
+    return BVH.from_triangles(np.empty((0, 3)), np.empty((0, 3), np.int32), warn=False)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@ def work():
     {work}
 
 name = add.__module__ + ".add"
-compile_meanwhile(name, work)
+called = []
+compile_meanwhile(name, work, lambda: called.append(name))
 began = len(head_start._compiling)
 imported = "numba" in sys.modules
 from bvh.runtime.compiler import kernel_cache
@@ -39,7 +40,7 @@ def wait(name):
 
 kernel_cache.wait_for = wait
 total = add(1.0, 2.0)
-print(json.dumps([began, imported, total, tally.compiled, len(head_start._compiling)]))
+print(json.dumps([began, imported, total, tally.compiled, len(head_start._compiling), len(called)]))
 """
 
 # Compiles not before the first process needs the kernel.
@@ -59,12 +60,12 @@ def test_the_kernel_is_loaded_not_compiled(tmp_path: Path) -> None:
     """The first process imports Numba itself, and waits for the kernel when it needs it."""
     two = "head_start.allowed_cpus = lambda: 2"
     # `invoke`, which every process needs, may be compiled by either.
-    began, imported, total, compiled, left = told(tmp_path, SLOWLY, two)
-    assert (began, imported, total, left) == (1, False, 3.0, 0) and compiled < 2
+    began, imported, total, compiled, left, called = told(tmp_path, SLOWLY, two)
+    assert (began, imported, total, left, called) == (1, False, 3.0, 0, 1) and compiled < 2
     names = [path.name for path in tmp_path.glob("*/*.add.*")]
     assert len(names) == 1
     # Now it is there: no process is started.
-    assert told(tmp_path, "add(1.0, 2.0)", two) == [0, False, 3.0, 0, 0]
+    assert told(tmp_path, "add(1.0, 2.0)", two) == [0, False, 3.0, 0, 0, 0]
 
 
 @forking
@@ -72,7 +73,7 @@ def test_the_kernel_is_loaded_not_compiled(tmp_path: Path) -> None:
 def test_what_fails_is_compiled_here(tmp_path: Path, work: str) -> None:
     """A process that ends, or compiles the function for other types."""
     before = "head_start.allowed_cpus = lambda: 2"
-    began, imported, total, _, left = told(tmp_path, work, before)
+    began, imported, total, _, left, _ = told(tmp_path, work, before)
     assert (began, imported, total, left) == (1, False, 3.0, 0)
 
 
@@ -90,6 +91,6 @@ def test_the_process_ends_with_the_first(tmp_path: Path) -> None:
     script = PROGRAM.format(
         before="head_start.allowed_cpus = lambda: 2", work="import time; time.sleep(600)"
     ).partition("from bvh.runtime.compiler")[0]
-    script += "print(json.dumps([*head_start._compiling.values()][0].pid))"
+    script += "print(json.dumps([*head_start._compiling.values()][0][0].pid))"
     pid = answer(start(script, BVH_CACHE_DIR=tmp_path, BVH_KERNELS="off"))
     assert not Path(f"/proc/{pid}").exists()

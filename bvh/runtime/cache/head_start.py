@@ -18,12 +18,17 @@ from bvh.runtime.cpus import allowed_cpus
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
-# Processes that compile, by the name of the function, which begins the names of its files.
-_compiling: dict[str, "BaseProcess"] = {}
+# Processes that compile, and what this one does before it waits for them, by the name of the
+# function, which begins the names of its files.
+_compiling: dict[str, tuple["BaseProcess", Callable[[], None] | None]] = {}
 
 
-def compile_meanwhile(name: str, work: Callable[[], None]) -> None:
+def compile_meanwhile(
+    name: str, work: Callable[[], None], meanwhile: Callable[[], None] | None = None
+) -> None:  # fmt: skip
     """Call work(), which compiles the function `name`, in another process; do not wait.
+
+    When this process must wait for it, it first calls meanwhile(), to compile what comes next.
 
     Do nothing if kernels are linked or not stored, if the function has been compiled before, by any
     version, or if there is a single CPU; nor where a fork is not safe: outside Linux, and if this
@@ -38,14 +43,16 @@ def compile_meanwhile(name: str, work: Callable[[], None]) -> None:
 
         process = get_context("fork").Process(target=_call_silently, args=(work,), daemon=True)
         process.start()
-        _compiling[name] = process
+        _compiling[name] = process, meanwhile
 
 
 def wait_for(name: str) -> bool:
     """Wait for a process that compiles the function `name`; return whether one succeeded."""
-    process = _compiling.pop(name, None)
+    process, meanwhile = _compiling.pop(name, (None, None))
     if process is None:
         return False
+    if meanwhile is not None and process.is_alive():
+        meanwhile()
     process.join()
     return process.exitcode == 0
 
