@@ -248,8 +248,8 @@ def delayed_target(target: Searchable) -> Delayed:
 def as_dask(name: str, value: object, shape: Shape) -> Array:
     """Return the argument `name` as a Dask array (..., *shape) whose last axes are not split.
 
-    `shape` is the shape of the argument for one query, with -1 for any size but the last. Only the
-    last one is compared here; tasks check the others.
+    `shape` is the shape of the argument for one query; -1 stands for an arbitrary size, and
+    is never the last. Only the last size is compared here; tasks check the others.
     """
     import dask.array as da
 

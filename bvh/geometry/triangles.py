@@ -175,24 +175,25 @@ def _exact_quotient(volume, d, corners, den, den_size, e):
         return t
     # r . (p x q), expanded: triple products of an end or a start of each vector, negative for odd
     # numbers of starts.
-    n_sum, d_sum = new_sum(), new_sum()
+    numerator, denominator = new_sum(), new_sum()
     for i in range(2):
         for j in range(2):
             for m in range(2):
                 sign = 1.0 if (i + j + m) % 2 == 0 else -1.0
-                add_triple(n_sum, sign, p[i], q[j], r[m])
+                add_triple(numerator, sign, p[i], q[j], r[m])
     # The leading digits of the sum, to 2**-63 of it, suffice nearly always. Their error is DD_ERROR
     # times the size that `double_quotient` gets.
-    n, f = leading(n_sum)
-    decided, t = double_quotient(n, 2.0**-63 / DD_ERROR * abs(n[0]), den, den_size, f - e)
-    if decided or n[0] == 0.0:
+    digits, f = leading(numerator)
+    size = 2.0**-63 / DD_ERROR * abs(digits[0])
+    decided, t = double_quotient(digits, size, den, den_size, f - e)
+    if decided or digits[0] == 0.0:
         return t if decided else 0.0
     # n.d, as n = v0 x v1 + v1 x v2 + v2 x v0.
-    add_triple(d_sum, 1.0, d, v0, v1)
-    add_triple(d_sum, 1.0, d, v1, v2)
-    add_triple(d_sum, 1.0, d, v2, v0)
-    # `leading` has made n_sum positive.
-    return floats.sign(n[0]) * divide(n_sum, d_sum)
+    add_triple(denominator, 1.0, d, v0, v1)
+    add_triple(denominator, 1.0, d, v1, v2)
+    add_triple(denominator, 1.0, d, v2, v0)
+    # `leading` has made the numerator positive.
+    return floats.sign(digits[0]) * divide(numerator, denominator)
 
 
 @kernel

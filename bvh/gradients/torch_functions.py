@@ -171,7 +171,7 @@ class TorchQueries(DifferentiableQueries[Tensor]):
         return Searching.apply(search, *(None if x is None else x.detach() for x in arguments))
 
     def constant(self, find):
-        """Return the result of `find`."""
+        """Return the array that find() returns, as a tensor without gradient."""
         return torch.from_numpy(find())
 
     def summable(self, rows):

@@ -266,9 +266,9 @@ def _clip_ears(plane, corners, links, checked, faces, row):
             checked[p], checked[q] = 0, 0
             left -= 1
             if leniency > 0:
-                # From here on corners are tested strictly again.
                 checked[:count] = 0
-            # A polygon that needed 16 tests a corner crosses itself, and strictness does not help.
+            # Corners are tested strictly again, unless the polygon needed 16 tests a corner: then
+            # it crosses itself, and strictness does not help.
             seen, leniency = 0, 0 if tests < 16 * count else 2
             # Skip the next corner: cutting every other one makes fewer slivers.
             at = after[q]

@@ -370,9 +370,9 @@ def plain_point(point: Any) -> Sequence[float] | None:
 
 
 def _plain_number(x: Any) -> float:
-    """Return a number as a float; raise a TypeError for types that must be checked.
+    """Return a number as a float; raise a TypeError for a number that must be checked.
 
-    Checks are not needed for types in PLAIN_NUMBERS and for integers of Python.
+    That is any but those of types in PLAIN_NUMBERS, and integers up to LARGEST_INTEGER.
     """
     if type(x) is int:
         # Integers beyond 2**1000 may be too large for a float.

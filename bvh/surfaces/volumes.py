@@ -159,5 +159,6 @@ def dot_of(a: Vector, b: Vector) -> Fraction:
 
 
 def cross_of(a: Vector, b: Vector) -> Vector:
-    """Return the cross product of two vectors."""
+    """Return the cross product of two vectors of rational numbers."""
+    # Indices k - 2 and k - 1 wrap around: they stand for k + 1 and k + 2.
     return [a[k - 2] * b[k - 1] - a[k - 1] * b[k - 2] for k in range(3)]

@@ -236,8 +236,9 @@ def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, packed)
     """Fill in `terms` of all nodes, children first, and the corners of all leaves, `packed`.
 
     `order` are the ids of faces, leaf by leaf, and `codes` the children of each node: > 0 for a
-    node, < 0 for a leaf, 0 for none. `sums`, zeros at first, get the sums of each node. `parts` and
-    `away` are scratch: the sums of a node's children, then of one face; and harmonics.
+    node, < 0 for a leaf, 0 for none. `sums`, zeros at first, get the sums of each node. `parts`
+    is scratch: LANES rows for the sums of a node's children, and a last one for a face. `away` is
+    scratch for harmonics.
     """
     for node in range(len(sums.shapes) - 1, -1, -1):
         total, poles = sums.shapes[node], sums.poles[node]

@@ -205,7 +205,8 @@ def _drawn_mesh(
     """Return the mesh of leaves of a tree.
 
     `number` is -1 for `copies` that the page places, or else the number of the only leaf, which a
-    page cannot place. `old` is the mesh drawn before, None if its tree differs.
+    page cannot place. `old` is the mesh drawn before; None if there is none, or if the
+    tree's arrays have changed since.
     """
     attributes, can_be_placed = scene.attributes(tree), number < 0
     triangles = isinstance(tree.arrays.primitives, Triangles)
@@ -222,10 +223,10 @@ def _drawn_mesh(
             world = moved(np.ascontiguousarray(corners), copies.maps[0])
             points = frame.to_page(world).astype(np.float32)
             copies = unplaced(copies)
-        # The faces are those of the tree: the old array lets later comparisons see that at once.
+        # The same array as before, so that comparisons by identity show that nothing has changed.
         faces = faces if old is None else old.faces
         plain = attributes.material is None
-        # The last argument is whether normals are those of the mesh; in a sheared leaf they differ.
+        # The last argument: whether to send the mesh's normals, which are wrong in sheared leaves.
         glb = None if plain else glb_of(points, faces, attributes, smooth, can_be_placed)
     return DrawnMesh((id(tree), number), tree, tree.arrays, points, faces, copies, smooth, glb)
 

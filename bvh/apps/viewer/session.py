@@ -90,7 +90,7 @@ class Session:
         return bool(self._picture.value == MESH and self._section.plane is None)
 
     def shade(self, name: str) -> None:
-        """Show the meshes, if `name` is MESH, or else pictures in that shade."""
+        """Show the meshes, if `name` is MESH; or else pictures, `name` being one of SHADES."""
         self._picture.value = name
 
     def cut(self, across: str, share: float) -> None:

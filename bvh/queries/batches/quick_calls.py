@@ -77,13 +77,13 @@ class Searched:
 
     def first_cast(self) -> Callable[..., Any]:
         """Set `cast` for the present arrays and return it; compile it for a new kind of tree."""
-        # Calls that it supports besides those with eight numbers. BLOCKED: is there any hit; HIT:
-        # also the closest hit as an object, with `source` as its source.
-        forms = HIT if self.kind is Triangles else BLOCKED
+        # Forms of calls besides those with eight numbers. BLOCKED: is there any hit; HIT: also the
+        # closest hit as an object, with `source` as its source.
+        last_form = HIT if self.kind is Triangles else BLOCKED
         while True:
             arrays = self.arrays
             source = arrays.primitives, 0, None
-            cast = cast_function(arrays, forms=forms, kind=Hits, last=source)
+            cast = cast_function(arrays, last_form=last_form, hits=Hits, source=source)
             self.cast = cast
             # If another thread has replaced the arrays, perhaps before `cast` was set, try again.
             if self.arrays is arrays:

@@ -44,8 +44,9 @@ Goal = ClosestGoal | FirstGoal | CountGoal
 def source_of(arrays: Any, owner: Any, rays: Any, shape: tuple[int, ...] | None = None) -> Source:
     """Return the source from which hits compute positions: (searched, moves, copies of rays).
 
-    Rays are None if positions need none, as on triangles. `owner` is the view of a scene, which
-    counts its moves; `shape` is the leading shape of the rays, None for flat ones.
+    The last item is None if positions need no rays: on triangles, and in scenes of triangles only
+    (`owner.plain`). `owner` is the view of a scene, which counts its moves; `shape` is the leading
+    shape of the rays, None for flat ones.
     """
     primitives = arrays.primitives
     if type(primitives) is Instanced:

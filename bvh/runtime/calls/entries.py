@@ -90,7 +90,8 @@ class Entry:
         returned = compiled.overloads[types.int64,].signature.return_type.instance_type
         if not words.is_returned(returned):
             return None
-        results = tuple(str(numpy_support.as_dtype(kind).str[1:]) for kind in words.flat(returned))
+        members = words.member_types(returned)
+        results = tuple(str(numpy_support.as_dtype(kind).str[1:]) for kind in members)
         in_tuple = isinstance(returned, types.BaseTuple)
         return Specialisation(structure, address, results, in_tuple, compiled)
 

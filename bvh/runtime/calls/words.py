@@ -118,7 +118,7 @@ def kernel_of_words(function: Callable[..., Any], kinds: tuple[Type, ...]) -> An
             def place(i):
                 return builder.gep(at, [ir.IntType(64)(i)])
 
-            results = flat(result.signature.return_type)
+            results = member_types(result.signature.return_type)
             begin, values = place(RESULTS + len(results)), []
             for kind in kinds:
                 value, begin = read(context, builder, kind, begin)
@@ -179,11 +179,11 @@ def raise_error(status, error):
 def is_returned(result: Type) -> bool:
     """Return whether words hold a result: None, numbers and truths, or a tuple of them."""
     numbers = types.Integer | types.Float | types.Boolean
-    return all(isinstance(kind, numbers) for kind in flat(result))
+    return all(isinstance(kind, numbers) for kind in member_types(result))
 
 
-def flat(result: Type) -> list[Type]:
-    """Return the types of a result's members: those of a tuple, a single one, or none of None."""
+def member_types(result: Type) -> list[Type]:
+    """Return the types of a tuple's members; for another type itself, and for None no type."""
     if isinstance(result, types.BaseTuple):
         return list(result.types)
     return [] if isinstance(result, types.NoneType) else [result]

@@ -49,8 +49,8 @@ def _multiply_add(exact: bool) -> Callable[..., Operation]:
         kind = vecs[0] if vecs else types.float64
         if any(vec != kind or not isinstance(vec.dtype, types.Float) for vec in vecs):
             return None
-        # Scalars lose their literal types here; `operands` copies them into all lanes.
-        parts = [ty if isinstance(ty, Vec) or not vecs else types.unliteral(ty) for ty in (a, b, c)]
+        # Doubles are always rounded once, by a function of the C library where the CPU has no
+        # instruction, because error-free transformations rely on that.
         once = exact or HAS_FMA or getattr(kind, "dtype", kind) == types.float64
 
         def codegen(context, builder, sig, args):
@@ -59,7 +59,11 @@ def _multiply_add(exact: bool) -> Callable[..., Operation]:
                 return call(builder, "llvm.fma", args)
             return builder.fadd(builder.fmul(*args[:2]), args[2])
 
-        return (kind(*parts) if vecs else kind(kind, kind, kind)), codegen
+        if not vecs:
+            return kind(kind, kind, kind), codegen
+        # Scalars lose their literal types here; `operands` copies them into all lanes.
+        parts = [ty if isinstance(ty, Vec) else types.unliteral(ty) for ty in (a, b, c)]
+        return kind(*parts), codegen
 
     return build
 

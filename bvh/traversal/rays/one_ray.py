@@ -244,32 +244,35 @@ class RayCaster(calls.MethodMemory):
 
 
 def cast_function(
-    arrays: TreeArrays, cull: int = 0, mask: int = -1, doc: str = "cast()", forms: int = NUMBERS,
-    kind: type = object, last: object = None,
+    arrays: TreeArrays, cull: int = 0, mask: int = -1, doc: str = "cast()",
+    last_form: int = NUMBERS, hits: type = object, source: object = None,
 ) -> Callable[..., Any]:  # fmt: skip
-    """Return a function that casts a ray at the tree `arrays`; the first for a kind compiles it.
+    """Return a function that casts a ray at the tree `arrays`.
+
+    The first for each kind of tree compiles it.
 
     cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=inf) returns (t, prim_id, u, v, front), in a scene
     also the leaf. `cull` is the side whose hits do not count: 1 is the back, -1 the front, 0
     neither; faces or instances that share no bit with `mask` are left out.
-    If `forms` is BLOCKED, cast(origin, direction, t_min, t_max, 0) returns whether there is a hit;
-    if it is HIT, cast(origin, direction, t_min, t_max) also returns the hit, as an object of the
-    class `kind` with the field _source = `last`. Both return None for points and floats of types
-    that `python_calls` does not read. `doc` begins with the signature.
+    `last_form` allows further forms of calls, and all forms before it. BLOCKED: cast(origin,
+    direction, t_min, t_max, 0) returns whether there is a hit. HIT: cast(origin, direction, t_min,
+    t_max) returns the hit, as an object of the class `hits` with the field _source = `source`. Both
+    return None for points and floats of types that `python_calls` does not read. `doc` begins with
+    the signature.
     """
     if type(arrays.primitives) is Custom:
-        return _cast_at_users_primitives(arrays, cull, doc, forms)
+        return _cast_at_users_primitives(arrays, cull, doc, last_form)
     # In the order of the words ROW to NAMES; `arrays` is only kept alive.
-    words = arrays.row.address, cull, mask, forms, kind, last, *ARGUMENTS, *FIELDS, arrays
+    words = arrays.row.address, cull, mask, last_form, hits, source, *ARGUMENTS, *FIELDS, arrays
     return calls.new_function(CASTS[type(arrays.row)], doc, words, RayCaster)
 
 
 def _cast_at_users_primitives(
-    arrays: TreeArrays, cull: int, doc: str, forms: int
+    arrays: TreeArrays, cull: int, doc: str, last_form: int
 ) -> Callable[..., Any]:
     """Return the function of `cast_function` for a tree over a user's primitives.
 
-    It takes only numbers: if `forms` is not NUMBERS, it returns None for calls without eight.
+    It takes only numbers: if `last_form` is not NUMBERS, it returns None for calls without eight.
     """
     ready, owner = tree_arrays.kernel_arrays(arrays)
     custom: Any = ready.primitives
@@ -286,4 +289,4 @@ def _cast_at_users_primitives(
 
     # Without the signature, which a built-in function has in its docstring, up to "--".
     cast.__doc__ = doc.partition("--")[2].lstrip()
-    return cast if forms == NUMBERS else lambda *ray: cast(*ray) if len(ray) == 8 else None
+    return cast if last_form == NUMBERS else lambda *ray: cast(*ray) if len(ray) == 8 else None
