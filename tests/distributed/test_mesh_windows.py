@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import struct
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -280,9 +281,8 @@ def test_binary_stl(header: bytes, tmp_path: Path) -> None:
     content = stl(header, 9)
     path.write_bytes(content)
     assert [len(window.corners) for window in windows_of(path)] == [4, 4, 1]
-    changed = [content[:-1], content[:-50], content[:90], content + b"\n"]
-    changed += [content[:80] + n.to_bytes(4, "little") + content[84:] for n in (0, 10, 2**32 - 1)]
-    for wrong in changed:
+    too_many = content[:80] + (10).to_bytes(4, "little") + content[84:]
+    for wrong in (content[:-1], content[:-50], content[:90], too_many):
         path.write_bytes(wrong)
         with pytest.raises(ValueError, match=r"source, .*one\.stl: is damaged"):
             corners_in_windows(path)
@@ -290,10 +290,19 @@ def test_binary_stl(header: bytes, tmp_path: Path) -> None:
     assert len(corners_in_windows(path)) == 0
 
 
-def test_binary_stl_is_as_read_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count, more", [(30, b""), (30, b"end\n"), (0, b""), (2**32 - 1, b"")])
+def test_binary_stl_is_as_read_whole(count: int, more: bytes, tmp_path: Path) -> None:
+    """Also with bytes behind the triangles, or an unknown count, both of which are warned about."""
     path = tmp_path / "one.stl"
-    path.write_bytes(stl(b"solid", 30))
-    np.testing.assert_array_equal(corners_in_windows(path), corners_of_whole(path))
+    content = stl(b"solid", 30, more)
+    path.write_bytes(content[:80] + count.to_bytes(4, "little") + content[84:])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        corners = corners_in_windows(path)
+    assert len(caught) == (count != 30 or more != b"")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        np.testing.assert_array_equal(corners, corners_of_whole(path))
 
 
 @pytest.mark.parametrize("ending", ["ply", "stl"])

@@ -14,7 +14,7 @@ from bvh.io.formats.ply_headers import LONGEST, Element, header_of
 from bvh.io.formats.stl_files import HEADER as STL_HEADER
 from bvh.io.formats.stl_files import ROW as STL_ROW
 from bvh.io.formats.stl_files import START as STL_START
-from bvh.io.formats.stl_files import count_of, is_text
+from bvh.io.formats.stl_files import binary_count
 from bvh.io.mesh_files import check_flattened, read_file
 from bvh.io.mesh_objects import thin_of
 from bvh.io.meshes import surface_of, wrong_groups
@@ -116,17 +116,13 @@ def _file_windows(path: str) -> Iterator[Piece]:
 
 
 def _stl_triangles(path: str) -> int | None:
-    """Return the number of triangles of a binary STL file; None if it is not one."""
-    size = os.path.getsize(path)
+    """Return the number of triangles of a binary STL file; None if it is text."""
     with open(path, "rb") as file:
         start = file.read(STL_START)
-    count = count_of(start) if size >= STL_HEADER else 0
-    if size == STL_HEADER + count * STL_ROW.itemsize:
-        return count
-    if size >= STL_HEADER and not is_text(start):
-        problem = f"its length does not fit its count: {size} bytes, and {count} triangles"
-        raise ValueError(f"is damaged: {problem}")
-    return None
+    try:
+        return binary_count(start, os.path.getsize(path))
+    except ValueError as error:
+        raise ValueError(f"is damaged: {error}") from error
 
 
 def _stl_windows(path: str, count: int) -> Iterator[Piece]:

@@ -25,9 +25,22 @@ SOLID = WORDS.index(b"solid")
 
 def read_stl(data: bytes, resolver: Any) -> FileMesh:
     """Return the triangles of an STL file, which refers to no other: `resolver` is not used."""
-    count, size = count_of(data), len(data)
-    if (size < HEADER or size != HEADER + count * ROW.itemsize) and is_text(data):
+    count = binary_count(data, len(data))
+    if count is None:
         return _read_text(data)
+    rows = np.frombuffer(data, ROW, count, HEADER)
+    return _mesh(rows["corners"].reshape(-1, 3).astype(np.float64))
+
+
+def binary_count(start: bytes, size: int) -> int | None:
+    """Return the number of triangles of a binary file of `size` bytes; None if the file is text.
+
+    `start` are its first START bytes, or more. Warn if the count in its header is unknown, or fewer
+    than its triangles; raise a ValueError if its length does not fit.
+    """
+    count = int.from_bytes(start[80:84], "little")
+    if (size < HEADER or size != HEADER + count * ROW.itemsize) and _is_text(start):
+        return None
     if size < HEADER:
         raise ValueError(f"it is no STL file: it has {size} bytes")
     stored, more = divmod(size - HEADER, ROW.itemsize)
@@ -37,20 +50,14 @@ def read_stl(data: bytes, resolver: Any) -> FileMesh:
         raise ValueError(f"its length does not fit its count: {size} bytes, and {count} triangles")
     if unknown:
         warn_caller(f"an STL file has {stored} triangles, its count says {count}: all are read")
-        count = stored
-    elif size > HEADER + count * ROW.itemsize:
+        return stored
+    if size > HEADER + count * ROW.itemsize:
         extra = size - HEADER - count * ROW.itemsize
         warn_caller(f"{extra} bytes behind the {count} triangles of an STL file are ignored")
-    rows = np.frombuffer(data, ROW, count, HEADER)
-    return _mesh(rows["corners"].reshape(-1, 3).astype(np.float64))
+    return count
 
 
-def count_of(data: bytes) -> int:
-    """Return the number of triangles in the header of a binary file."""
-    return int.from_bytes(data[80:84], "little")
-
-
-def is_text(data: bytes) -> bool:
+def _is_text(data: bytes) -> bool:
     """Return whether a file is text; `data` are its first START bytes, or more."""
     # Binary files may begin with "solid", too, but have zeros in their numbers.
     begin = data.removeprefix(text_lines.MARK).lstrip()[:5]
