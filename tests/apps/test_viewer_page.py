@@ -80,6 +80,11 @@ class Window:
         # Software would draw every frame of a transition.
         still = "animation: none !important; transition: none !important"
         page.add_style_tag(content=f"*, ::before, ::after {{ {still} }}")
+        # A page applies messages in order: once it has this one, it takes clicks, too.
+        assert viewer._last is not None
+        last = viewer._last.client.gui.add_html('<span id="last"></span>')
+        page.wait_for_selector("#last", state="attached")
+        last.remove()
         # The browser's own note that it draws without a graphics card.
         note = ".mantine-Notification-closeButton"
         page.evaluate(f"document.querySelectorAll('{note}').forEach(b => b.click())")
