@@ -22,7 +22,7 @@ from bvh.geometry.arithmetic.floats import INF, LARGEST, vector
 from bvh.geometry.boxes import BoxHit
 from bvh.geometry.planes import FLOOR, SUM_ERROR, height_sign, plane_crossing
 from bvh.geometry.ray_shapes import intersect_each
-from bvh.geometry.transforms import column_of, inverse_entry, refuse, rows_of
+from bvh.geometry.transforms import EXPECTED, column_of, inverse_entry, refuse, rows_of
 from bvh.runtime.arguments import kernel_input, points
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
@@ -41,7 +41,8 @@ def _inverse_row(a, b, c, t):
     """
     # The row is (b x c, -t . (b x c)) / (a . (b x c)).
     stay_outlined()
-    # Double-doubles of columns scaled to about one: see `floats.DD_ERROR` for their error.
+    # Double-doubles of columns scaled to about one, by 2**-i to 2**-k, and of the shift by 2**-m:
+    # see `floats.DD_ERROR` for their error. In the quotients the scales of b and c cancel.
     i = min(floats.exponent(floats.largest(a)), 1022)
     j = min(floats.exponent(floats.largest(b)), 1022)
     k = min(floats.exponent(floats.largest(c)), 1022)
@@ -109,13 +110,13 @@ def local_frames(name: str, transform: ArrayLike) -> NDArray[np.float64]:
     matrices = transforms.square_matrices(name, transform)
     shape = matrices.shape[:-2]
     flat = matrices.reshape(-1, 4, 4)
-    refuse(name, shape, ~np.isfinite(flat).all(axis=(1, 2)), "finite")
-    refuse(name, shape, np.not_equal(flat[:, 3], [0.0, 0.0, 0.0, 1.0]).any(axis=1), "affine")
+    refuse(name, shape, ~np.isfinite(flat).all(axis=(1, 2)), EXPECTED[transforms.INFINITE])
+    not_affine = np.not_equal(flat[:, 3], [0.0, 0.0, 0.0, 1.0]).any(axis=1)
+    refuse(name, shape, not_affine, EXPECTED[transforms.NOT_AFFINE])
     rows, status = inverses(flat[:, :3])
-    refuse(name, shape, status == SINGULAR, "invertible")
-    far_from_singular = "far enough from singular for a finite inverse"
-    refuse(name, shape, status == OVERFLOWN, far_from_singular)
-    refuse(name, shape, inverses(rows)[1] != INVERTED, far_from_singular)
+    refuse(name, shape, status == SINGULAR, EXPECTED[transforms.SINGULAR])
+    refuse(name, shape, status == OVERFLOWN, EXPECTED[transforms.EXTREME])
+    refuse(name, shape, inverses(rows)[1] != INVERTED, EXPECTED[transforms.EXTREME])
     return rows.reshape(*shape, 3, 4)
 
 

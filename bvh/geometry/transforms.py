@@ -21,7 +21,8 @@ from bvh.runtime.arguments import kernel_input, reals
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 
-# Largest accepted entry of an inverse: its products with coordinates must stay finite.
+# Largest accepted entry of an inverse's linear part, whose products with coordinates must stay
+# finite. Its shift need only be finite itself.
 MAX_INVERSE = 1e300
 
 # Rounding of a float64 determinant: five roundings of each of six products, as a share of these;
@@ -287,9 +288,12 @@ def _judge(maps, status):
         det, size = _determinant(a, b, c)
         status[i] = SOUND
         # Only extreme or nearly singular matrices need the exact test; "not >", so that it also
-        # decides where `det` is NaN.
-        if not (abs(det) > DET_ERROR * size + FLOOR and 1e-200 < abs(det) < 1e200):
-            status[i] = _exact_status(a, b, c, column_of(maps, i, 3))
+        # decides where `det` is NaN. Entries of the inverse are minors, of at most 2 r**2, over the
+        # determinant, which is at least a third of `det`; those of its shift are sums of three.
+        t, r = column_of(maps, i, 3), floats.reach_of(a, b, c)
+        minor = 2.0 * r * r * max(1.0, 3.0 * floats.largest(t))
+        if not (abs(det) > DET_ERROR * size + FLOOR and minor < (0.1 * MAX_INVERSE) * abs(det)):
+            status[i] = _exact_status(a, b, c, t)
             worst = max(worst, status[i])
     return worst
 
@@ -327,7 +331,9 @@ def _exact_status(a, b, c, t):
     # other rows of the inverse there.
     for _ in range(3):
         for column in range(4):
-            if abs(inverse_entry(a, b, c, t, column)) > MAX_INVERSE:
+            entry = abs(inverse_entry(a, b, c, t, column))
+            # A shift that overflows is rounded to the largest double.
+            if entry == LARGEST or (column < 3 and entry > MAX_INVERSE):
                 return EXTREME
         a, b, c = b, c, a
     return SOUND
@@ -345,7 +351,8 @@ def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """Return the first three rows of affine matrices (..., 4, 4), shape (..., 3, 4), as a copy.
 
     Raises a ValueError, with the argument's `name` and the first bad index, if a matrix is not
-    finite, not affine, singular, or so close to singular that its inverse is not finite.
+    finite, not affine, singular, or so close to singular that its inverse is not finite or has an
+    entry above MAX_INVERSE.
     """
     matrices = square_matrices(name, value)
     shape = matrices.shape[:-2]

@@ -254,7 +254,7 @@ def singular(k: int) -> Any:
     ("matrix", "message"),
     [
         (np.eye(3), r"transform must have shape \(\.\.\., 4, 4\), got \(3, 3\)"),
-        (np.diag([1.0, 1.0, 1.0, 2.0]), "transform must be affine"),
+        (np.diag([1.0, 1.0, 1.0, 2.0]), "transform must be affine, with last row 0 0 0 1"),
         (np.diag([1.0, NAN, 1.0, 1.0]), "transform must be finite"),
         (np.diag([1.0, 0.0, 1.0, 1.0]), "transform must be invertible"),
         (singular(2), r"transform\[2\] must be invertible"),

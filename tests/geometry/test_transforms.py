@@ -89,6 +89,11 @@ def test_composed_maps_are_correctly_rounded(rng: np.random.Generator) -> None:
                     assert b[row, column] == exact
 
 
+# A map whose inverse's shift overflows.
+SHRUNK = np.diag([1e-60, 1e-60, 1e-60, 1.0])
+SHRUNK[0, 3] = 1e300
+
+
 @pytest.mark.parametrize(
     ("matrix", "word"),
     [
@@ -96,6 +101,9 @@ def test_composed_maps_are_correctly_rounded(rng: np.random.Generator) -> None:
         (np.diag([1.0, 1.0, 0.0, 1.0]), "invertible"),
         (np.diag([1.0, 1.0, np.nan, 1.0]), "finite"),
         (np.diag([1e-310, 1.0, 1.0, 1.0]), "far enough"),
+        # Determinants of 1 and 1e-180; an entry of the inverse is 1e307, and its shift 1e360.
+        (np.diag([1e-307, 1e153, 1e154, 1.0]), "far enough"),
+        (SHRUNK, "far enough"),
         (np.eye(3), "shape"),
         (np.ones(4), "shape"),
     ],
@@ -104,6 +112,14 @@ def test_bad_matrices_are_named(matrix: np.ndarray, word: str) -> None:
     """A message names the argument and what is wanted."""
     with pytest.raises(ValueError, match=f"transform.*{word}"):
         affine_maps("transform", matrix)
+
+
+def test_long_shifts_are_sound() -> None:
+    """If the inverse's shift is finite, too."""
+    for scale, shift in ((1.0, 1.7e308), (1e-60, 1e240), (1e100, -1.7e308)):
+        matrix = np.diag([scale, scale, scale, 1.0])
+        matrix[0, 3] = shift
+        assert affine_maps("transform", matrix)[0, 3] == shift
 
 
 def test_the_first_bad_one_of_many_is_named() -> None:
