@@ -70,7 +70,11 @@ def _rough_crossing(o, d, b):
 
 @inlined
 def rough_interval(near, far):
-    """Return bounds (latest entry, earliest exit) of a box, from (below, above) of three slabs."""
+    """Return (latest, earliest): bounds of a ray's latest entry and earliest exit of three slabs.
+
+    `near` and `far` are bounds (below, above) of where the ray enters and leaves each slab; those
+    that are NaN, unknown, have no effect. `latest` bounds from below, `earliest` from above.
+    """
     latest = floats.lose_nan_max(floats.lose_nan_max(-INF, near[0][0]), near[1][0])
     earliest = floats.lose_nan_min(floats.lose_nan_min(INF, far[0][1]), far[1][1])
     return floats.lose_nan_max(latest, near[2][0]), floats.lose_nan_min(earliest, far[2][1])

@@ -244,13 +244,14 @@ def exact_details(o, d, v0, v1, v2):
     if not (den_size > 0.0 and abs(side) > DD_ERROR * den_size + 2.0**-700):
         # The exact sign of n.d = d . ((v1-v0) x (v2-v1)).
         side = float(edge_sides.exact_side(v0, d, d_scaled, floor, v1, v2))
-    e, volumes = 2 * e + k, solve_volumes(*vectors)
+    # The exponent of volumes, products of two lengths and the direction.
+    f, volumes = 2 * e + k, solve_volumes(*vectors)
     decided, u, v = solve_weights(*volumes, den, den_size)
     if not (decided and den_size > 0.0):
-        timed, t, u, v = details_at_edge(o, d, corners, volumes, den, den_size, e, timed, t)
+        timed, t, u, v = details_at_edge(o, d, corners, volumes, den, den_size, f, timed, t)
     if not timed:
         volume = (v1, v0), (v2, v0), (v0, o)
-        t = _exact_quotient(volume, d, corners, den, den_size, e)
+        t = _exact_quotient(volume, d, corners, den, den_size, f)
     return t, u, v, side < 0.0
 
 

@@ -56,7 +56,8 @@ def new_sum(typingctx: TypingContext) -> Operation:
 @kernel
 def _mantissa(x, shift):
     """Return abs(x)'s integer mantissa << min(shift, 10) as two limbs of 32 bits, low and high."""
-    # A mantissa has 53 bits, and four of them are shifted by 31 bits at most in sum.
+    # Two limbs have room for the 53 bits of a mantissa and a shift of 10. Callers distribute longer
+    # shifts, of up to 31 bits, over four mantissas.
     stay_outlined()
     word = bits(x)
     m = word & 0xFFFFFFFFFFFFF
@@ -69,7 +70,7 @@ def _mantissa(x, shift):
 
 @kernel
 def _unit(x):
-    """Return e such that abs(x) = m * 2**e with the integer mantissa m of `_mantissa`."""
+    """Return e such that abs(x) = m * 2**e with the integer mantissa m, of up to 53 bits."""
     # Denormals, with the exponent bits 0, have the unit of the exponent bits 1.
     return max((bits(x) >> 52) & 0x7FF, 1) - 1075
 
@@ -335,10 +336,13 @@ def leading(total):
 
 @kernel
 def rounded(total, k):
-    """Return the sum divided by 2**k, as `divide` rounds it; the sum is overwritten."""
+    """Return the sum divided by 2**k, as `divide` rounds it; the sum is overwritten.
+
+    abs(k) may be up to 6132.
+    """
     stay_outlined()
     unit, p = new_sum(), power_of_two
-    # A sixth of k each: the six factors make 2**k, and none leaves the range of doubles.
+    # A sixth of k each: the six factors make 2**k, and none leaves the range of normal doubles.
     x, y = (p(k // 6), p((k + 1) // 6), p((k + 2) // 6)), (p((k + 3) // 6), p((k + 4) // 6))
     add_product_of_six(unit, x, (*y, p((k + 5) // 6)))
     return divide(total, unit)

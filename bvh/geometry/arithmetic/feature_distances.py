@@ -121,7 +121,8 @@ def to_edge(p, a, b):
         near, i, t = (pa, i, 0.0) if at_a <= 0.0 else (pb, j, 1.0)
         square, scale = square_of(near)
         return root_of(square), scale + i, t
-    # Between the ends: the distance is that from the line, |(p - a) x (b - a)| / |b - a|.
+    # Between the ends: the distance is that from the line, |(p - a) x (b - a)| / |b - a|. From here
+    # on i is the exponent of the cross product, `across` * 2**i.
     t = min(floats.scale_by(at_a / dot(floats.high(e), floats.high(e)), i - k), 1.0)
     across, i = floats.dd_cross(pa, e), i + k
     size = floats.largest(floats.cross_size(floats.high(pa), floats.high(e)))

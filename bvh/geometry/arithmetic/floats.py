@@ -330,7 +330,7 @@ def round_quotient(n, n_size, d, d_size):
     inverse = 1.0 / d[0]
     q = n[0] * inverse
     q_size, inverse_size = abs(q), abs(inverse)
-    # The remainder of the high parts is exact; the low parts correct it.
+    # The remainder of the high parts is rounded once at most; the low parts correct it.
     p, e = two_product(q, d[0])
     rest = (((n[0] - p) - e) + (n[1] - q * d[1])) * inverse
     error = DD_ERROR * ((n_size + q_size * d_size) * inverse_size + 4.0 * q_size)

@@ -140,9 +140,9 @@ def first_met(planes: Sequence[Row], origin: Iterable[float], direction: Iterabl
     The points of the line are origin + t direction.
     """
     start, ((way,), _) = exact_point(origin), scaled([direction])
-    # All t times one positive factor.
-    times = [Fraction(-dot(plane, start), dot(plane, way)) for plane in planes]
-    return times.index(min(times))
+    # The t of all planes, times one positive factor.
+    crossings = [Fraction(-dot(plane, start), dot(plane, way)) for plane in planes]
+    return crossings.index(min(crossings))
 
 
 class Face(NamedTuple):

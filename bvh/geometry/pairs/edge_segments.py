@@ -160,7 +160,10 @@ def _segment_in_line(a, k, b, m, codes, points):
 
 @kernel
 def _flat_segment(a, b, codes, points):
-    """Write the segment that two faces in one plane share; return 2, 0, or UNSURE for an area."""
+    """Write the segment that two faces in one plane share; return 2, 0, or UNSURE for an area.
+
+    `codes` and `points` are as in `_segment`, with a as the first face.
+    """
     stay_outlined()
     axis = spread_axis(b)
     c, d = projected(a, axis), projected(b, axis)
@@ -201,8 +204,10 @@ def _ordered(numbers, i, k):
 def edge_segments(own, other, pairs, shared, signs, codes, points, sizes):
     """Write the segments of pairs of faces of which one has an edge in the plane of the other.
 
-    `own` and `other` are corners (m, 3, 3). `shared` is what `kinds_of_contact` has found, and
-    `signs` what `pair_signs` has, not used for EDGE. `codes` (n, 2), numbers as at
+    A row of `pairs` (n, 2) is a face of `own` and one of `other`, corners (m, 3, 3). `shared` (n,)
+    is what `face_contacts.kinds_of_contact` has found, and the first six columns of `signs` are the
+    sides of the second face's plane that the corners of the first are on, then the same with both
+    swapped (`surfaces.pair_signs`); they are not used for EDGE. `codes` (n, 2), numbers as at
     `common_polygons.SECOND`, and `points` (n, 2, 3) get the ends of segments, one after the other.
     `sizes` (n,) gets the number of ends: 2, or 0 if the faces share at most a point; UNSURE if
     rational numbers must decide, also for pairs without such an edge; THIN if a face has no area.

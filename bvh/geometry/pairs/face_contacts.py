@@ -112,11 +112,12 @@ def _kind_of_touch(a, b, plane):
 
 @entry
 def kinds_of_contact(own, other, pairs, kinds):
-    """Write what pairs (n, 2) of faces that meet share: POINT, SEGMENT, AREA, EDGE or UNDECIDED.
+    """Write to `kinds` (n,) what pairs of faces that meet share.
 
-    `own` and `other` are meshes, each as (vertices (n, 3), faces (m, 3)). It is POINT only if both
-    faces have an area and share at most a point, SEGMENT or AREA only if they have an area and are
-    in one plane, EDGE only if they have an area and are in different planes.
+    `own` and `other` are meshes, each as (vertices (.., 3), faces (.., 3)); a row of `pairs` (n, 2)
+    is a face of each. A kind is POINT only if both faces have an area and share at most a point,
+    SEGMENT or AREA only if they have an area and are in one plane, EDGE only if they have an area
+    and are in different planes; else it is UNDECIDED.
     """
     if len(pairs) == 0:
         return

@@ -19,7 +19,7 @@ from bvh.runtime.simd import peek, pointer, poke, shifted, sqrt
 
 # The error of sums and differences of radii, and of the last rounding, as a share of these.
 SUM_ERROR = 2.0**-50
-# Numbers of a result: both bounds, the nearest points of both triangles, and the direction from the
+# Numbers of a result: both bounds, the nearest points of both triangles, and a direction from the
 # second to the first.
 SIZE = 11
 
@@ -79,7 +79,7 @@ def _gap(a, r, b, s):
         low = high = sqrt(dot(g, g))
     else:
         low, high, g, x, y = distance_bounds(a, b)
-    size = max(floats.reach_of(minus(a[0], o), minus(a[1], o), minus(a[2], o)), 0.0)
+    size = floats.reach_of(minus(a[0], o), minus(a[1], o), minus(a[2], o))
     size = max(size, max(floats.largest(minus(b[1], o)), floats.largest(minus(b[2], o))))
     error = FILTER_ERROR * size + SUM_ERROR * (r + s)
     x, y = plus(x, o), plus(y, o)

@@ -95,7 +95,10 @@ def _unit(planes, i):
 
 @kernel
 def _local_plane(planes, i, p, inward):
-    """Return (unit normal, height of p) of plane i moved inside; zeros if its normal is tiny."""
+    """Return (unit normal, height of p over it) of plane i moved inward by the length `inward`.
+
+    Both are 0 if the plane's normal is tiny or huge.
+    """
     n, size = _unit(planes, i)
     return n, (plane_height(planes, i, p)[0] / size - inward if size > 0.0 else 0.0)
 
@@ -112,7 +115,10 @@ def _surely_contains(planes, span, x):
 
 @kernel
 def surface_and_planes(p, q, radius, planes, first, last):
-    """Return APART, MEET or UNSURE for a surface and the polytope of planes first..last-1."""
+    """Return APART, MEET or UNSURE for the surface `radius` off an axis p, q and a polytope.
+
+    The polytope has the planes first..last-1.
+    """
     stay_outlined()
     # Whether the balls around the ends of the axis are in the polytope: the surface then meets it.
     # f and g are heights of p and q over a plane, e and h bounds of their errors.
@@ -137,7 +143,10 @@ def surface_and_planes(p, q, radius, planes, first, last):
 
 @kernel
 def _by_features(p, q, radius, planes, span):
-    """Return MEET or APART if the polytope's nearest point to the axis decides it, else UNSURE."""
+    """Return MEET or APART if the polytope's nearest point to the axis decides it, else UNSURE.
+
+    Arguments are as in `surface_and_planes`, with `span` for (first, last).
+    """
     # The nearest point is on the axis, on a plane next to an end of the axis, on the line of two
     # planes, or a corner of three. All such points x of planes a little further inside are tried:
     # one of them may be in the polytope and in the shape; or the shortest vector w from the axis to
@@ -196,7 +205,7 @@ def _by_features(p, q, radius, planes, span):
 
 @kernel
 def _is_common(solid, planes, span, x):
-    """Return whether a point x, relative to solid[0], is surely in a solid and in a polytope."""
+    """Return whether x, relative to p, is surely in a polytope and in a solid (p, q, radius)."""
     p, q, radius = solid
     x = plus(p, x)
     return _surely_contains(planes, span, x) and signed_distance(x, p, q, radius) <= 0.0
@@ -206,7 +215,8 @@ def _is_common(solid, planes, span, x):
 def _by_outer_points(solid, planes, span, x):
     """Return MEET if a point of the polytope is found outside of the solid, else UNSURE.
 
-    The search begins at a point x, relative to solid[0], that both have in common.
+    The solid is (p, q, radius). The search begins at a point x, relative to p, that both have in
+    common.
     """
     # Go as far as the polytope allows along normals of planes and along lines in which two of them
     # meet; from the farthest point so found, once more.
@@ -236,8 +246,8 @@ def _by_outer_points(solid, planes, span, x):
 def _separates(solid, planes, chosen, factors):
     """Return whether a sum of three planes separates a sphere or capsule from their polytope.
 
-    `chosen` are the planes' indices, which may repeat; `factors` multiply the planes with unit
-    normals: none may be negative or NaN.
+    `solid` is (p, q, radius). `chosen` are the planes' indices, which may repeat; `factors`
+    multiply the planes with unit normals: if one is negative or NaN, the result is False.
     """
     # The polytope is where the sum is >= 0, and the shape must be where it is negative.
     stay_outlined()

@@ -27,7 +27,7 @@ from bvh.geometry.arithmetic.floats import (
     scale_by,
     vector,
 )
-from bvh.geometry.arithmetic.vectors import dot, minus, scaled
+from bvh.geometry.arithmetic.vectors import dot, minus, plus, scaled
 from bvh.geometry.transforms import transformed_point
 from bvh.runtime import simd
 from bvh.runtime.arguments import kernel_input
@@ -187,8 +187,7 @@ def _set_side(tree, side, c, k, by_inverse, size, rounded):
     float32. In the common frame `size` and `rounded` are 0.
     """
     s, bound = power_of_two(k), frames.bound(tree.frame)
-    at, (x, y, z) = _middle(tree, side), _sizes_after(side, MATRIX, _extent(tree, side))
-    size = x + size[0], y + size[1], z + size[2]
+    at, size = _middle(tree, side), plus(_sizes_after(side, MATRIX, _extent(tree, side)), size)
     x, y, z = _column(side, 0), _column(side, 1), _column(side, 2)
     if by_inverse:
         at, size = _applied(side, INVERSE, at), _sizes_after(side, INVERSE, size)

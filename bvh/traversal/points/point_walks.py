@@ -182,7 +182,7 @@ ids_at = inlined(lambda space, group: id_place(space.tree.groups, group_at(group
 
 
 def _visit_closest(space, goal, near, limits, scratch, p, code, top):
-    """Collect a leaf's triangles that may be closest; return the new (near, limits, goal)."""
+    """Collect triangles of a leaf that may be closest; arguments and results are as in `visit`."""
     bound, square = limits
     count, so_far = goal
     unit = 1.0 / space.scale

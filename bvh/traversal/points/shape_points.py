@@ -60,7 +60,10 @@ def _capsule_of(primitives, name):
 
 
 def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
-    """Insert the shapes of a leaf that come before the goal's last row; arguments as in `visit`."""
+    """Insert the shapes of a leaf that come before the goal's last row.
+
+    Arguments and results are those of `point_walks.visit`.
+    """
     first, size = leaf_rows(code)
     for place in range(first, first + size):
         prim = np.int64(peek(space.tree.ids, place))
@@ -72,7 +75,10 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
 
 
 def _visit_around(space, goal, near, limits, scratch, p, code, top):
-    """Set the byte `goal.found` if p is in one of a leaf's shapes; arguments as in `visit`."""
+    """Set the byte `goal.found` if p is in one of a leaf's shapes.
+
+    Arguments and results are those of `point_walks.visit`.
+    """
     first, size = leaf_rows(code)
     for place in range(first, first + size):
         prim = np.int64(peek(space.tree.ids, place))

@@ -167,7 +167,10 @@ def accept_exact(context_ref, memory, slot, prim, cull):
 
 @kernel
 def accept_hit(context_ref, memory, slot, prim, t, cull):
-    """Record a hit of a slot's ray on `prim`, at the exact t, if it is the closest by (t, id)."""
+    """Record a hit of a slot's ray on `prim`, at the exact t, if it is the closest by (t, id).
+
+    `cull` is as in `accept_exact`: the hit is not on that side.
+    """
     stay_outlined()
     tree, rays, block = follow(context_ref)
     best = slots.best(memory, slot)

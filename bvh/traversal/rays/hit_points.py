@@ -124,9 +124,10 @@ def _interval(primitives, prim, o, d):
 
 @entry
 def find_far_ends(tree_row, ray_arrays, which, prims, far):
-    """Write to `far` the t where rays leave round shapes that they hit; NaN beyond t_max.
+    """Write to `far` (n,) the t where rays leave round shapes that they hit; NaN beyond t_max.
 
-    `which` (n,) are numbers of rays in `ray_arrays`, and `prims` (n,) the shape that each one hits.
+    `which` (n,) are numbers of rays in `ray_arrays`, and `prims` (n,) the shape that each one hits:
+    its id in the tree of `tree_row`, in a scene its code.
     """
     tree, rays, out = as_pointers(tree_row), as_pointers(ray_arrays), simd.pointer(far)
     for i in range(len(which)):

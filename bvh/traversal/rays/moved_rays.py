@@ -47,7 +47,7 @@ class MovedRays(NamedTuple):
     block: blocks.Block  # the rays in the BLAS
     state: NDArray[np.float64]  # of the rays in the TLAS, by number: see above
     numbers: NDArray[np.int64]  # of each ray in `block`, its number in the block of the TLAS
-    places: NDArray[np.int64]  # of each ray, its group's index * GROUP_RAYS + its place there
+    places: NDArray[np.int64]  # of each ray, its group * GROUP_RAYS + its place (see `streams`)
     active: NDArray[np.int64]  # lane indices, in `block`, of the rays that meet the BLAS
     failed: NDArray[np.int64]  # the number of rays that failed, and their lane indices in the TLAS
 
