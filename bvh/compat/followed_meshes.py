@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.io.meshes import Surface, surface_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import AllHits
 
@@ -17,7 +18,7 @@ WEIGHTS = np.random.default_rng(0).integers(0, 2**63, 4096, dtype=np.uint64) * 2
 
 
 class FollowedDataSet:
-    """A tree over the surface of a data set, refitted where only points moved, else built again."""
+    """A tree over the surface of a data set, refitted while its triangles stay, else built again."""
 
     def __init__(self) -> None:
         self._state: tuple[tuple[Any, Any], BVH] | None = None
@@ -27,21 +28,27 @@ class FollowedDataSet:
         data = wrapped(data)
         stamps, state = _stamps_of(data), self._state
         if state is None or state[0] != stamps:
-            # If the second stamps are equal, the tree is over the same faces, and may be refitted.
+            surface = surface_of(data)
+            # If the second stamps are equal, the tree is over the same cells.
             tree = state[1] if state and state[0][1] == stamps[1] else None
             # Two threads may both build the same tree.
-            if tree is None or not _refitted(tree, np.asarray(data.points, np.float64)):
-                tree = BVH.from_mesh(data)
+            if tree is None or not _refitted(tree, surface):
+                tree = BVH.from_mesh(surface)
             state = self._state = stamps, tree
         return state[1]
 
 
-def _refitted(tree: BVH, points: NDArray[np.float64]) -> bool:
-    """Refit the tree to vertices, if possible; return whether it was."""
-    # Faces that were not finite are in no leaf, and would stay out of the refitted tree.
-    possible = len(points) == len(tree.vertices) and np.isfinite(tree.vertices).all()
+def _refitted(tree: BVH, surface: Surface) -> bool:
+    """Refit the tree to the vertices of a surface of the same cells; return whether it could be."""
+    # Where points are decides how polygons are cut into triangles, and how facets of solid cells
+    # are wound. Faces that were not finite are in no leaf, and would stay out of the refitted tree.
+    possible = (
+        len(surface.vertices) == len(tree.vertices)
+        and np.array_equal(surface.faces, tree.faces)
+        and np.isfinite(tree.vertices).all()
+    )
     if possible:
-        tree.refit(points)
+        tree.refit(surface.vertices)
     return bool(possible)
 
 
