@@ -18,7 +18,7 @@ WEIGHTS = np.random.default_rng(0).integers(0, 2**63, 4096, dtype=np.uint64) * 2
 
 
 class FollowedDataSet:
-    """A tree over the surface of a data set, refitted while its triangles stay, else built again."""
+    """A tree over a data set's surface, refitted while its triangles stay the same, else new."""
 
     def __init__(self) -> None:
         self._state: tuple[tuple[Any, Any], BVH] | None = None
