@@ -78,7 +78,8 @@ class Sectioning:
                 normal[AXES[chosen]] = 1.0
             elif chosen == PICKED and session.pick is not None:
                 normal = session.pick.normal
-            if normal.any():
+            # Picked points and segments have a normal of NaN.
+            if normal.any() and np.isfinite(normal).all():
                 bounds = session.scene.bounds
                 # How far the corners of the scene's bounds are along the normal.
                 heights = np.array(np.meshgrid(*bounds.T)).reshape(3, -1).T @ normal
