@@ -152,6 +152,12 @@ def test_what_a_plane_removes_is_not_under_the_pointer() -> None:
             client.until(lambda wanted=wanted: wanted in session._hover_text.content, wanted)
             session.pick_at(0.5, 0.5)
             assert viewer.pick is not None and viewer.pick.name == name
+        # Of an eye in the plane, one side is drawn.
+        eye = session.camera().eye
+        session._section.plane = np.array([0.0, 0.0, 1.0]), float(eye[2])
+        for towards, name in ((-1.0, "high"), (1.0, None)):
+            session.pick_along(session.frame.to_page(eye), [0.0, 0.0, towards])
+            assert (viewer.pick and viewer.pick.name) == name
 
 
 def test_picked_points_give_no_plane() -> None:

@@ -27,6 +27,7 @@ from bvh.camera.placement import corners_of
 from bvh.picking.results import Pick
 from bvh.pictures.drawn_shapes import is_round
 from bvh.pictures.shading import SHADES
+from bvh.queries.hierarchy import BVH
 from bvh.runtime.jit import notice
 from bvh.scene.scene import Scene
 from bvh.tree.primitives import THIN
@@ -335,15 +336,27 @@ class Session:
 
     def refreshed(self, marked: Marked) -> Marked | None:
         """Return `marked` if its leaf has not changed, else as it is now; None if it is removed."""
+        leaf = self.leaf_now(marked.path, marked.tree, marked.leaf)
+        if leaf is None:
+            return None
+        same = marked.tree.arrays is marked.arrays and leaf == marked.leaf
+        if same and np.array_equal(self.scene.leaves.matrices[leaf], marked.matrix):
+            return marked
+        return Marked.of(self.scene, leaf, marked.ids)
+
+    def leaf_now(self, path: tuple[int, ...], tree: BVH, before: int) -> int | None:
+        """Return the number of the leaf of a tree under a path of instances; None if it is removed.
+
+        `before` is its number at an earlier time.
+        """
         scene, leaves = self.scene, self.scene.leaves
-        for leaf in np.flatnonzero(leaves.instance_id == marked.path[0]).tolist():
-            tree = leaves.trees[leaves.tree_of[leaf]]
-            if tree is marked.tree and scene.path(leaf) == marked.path:
-                same = tree.arrays is marked.arrays and leaf == marked.leaf
-                if same and np.array_equal(leaves.matrices[leaf], marked.matrix):
-                    return marked
-                return Marked.of(self.scene, leaf, marked.ids)
-        return None
+
+        def fits(leaf: int) -> bool:
+            return leaves.trees[leaves.tree_of[leaf]] is tree and scene.path(leaf) == path
+
+        if before < len(leaves) and fits(before):
+            return before
+        return next(filter(fits, np.flatnonzero(leaves.instance_id == path[0]).tolist()), None)
 
     def _look_under_cursor(self) -> None:
         cursor = readouts.cursor_of(self._cursor.value)

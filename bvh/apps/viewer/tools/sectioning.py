@@ -94,11 +94,15 @@ class Sectioning:
         if self.plane is None:
             return camera
         normal, offset = self.plane
-        # How far the eye is beyond the plane, and by how much the distance grows along the ray.
+        # How far the eye is beyond the plane, and by how much that grows along the ray.
         away, rate = float(normal @ camera.eye) - offset, float(normal @ camera.forward)
         if away > 0.0:
             return replace(camera, near=-away / rate) if rate < 0.0 else None
-        return replace(camera, far=-away / rate) if rate > 0.0 else camera
+        if rate <= 0.0:
+            return camera
+        # An eye in the plane sees nothing on the way out of it.
+        far = -away / rate
+        return replace(camera, far=far) if far > camera.near else None
 
 
 def cut_by(
