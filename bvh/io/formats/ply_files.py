@@ -278,7 +278,7 @@ class _Words:
     def columns(self, element: Element) -> Columns:
         """Return the columns of an element by name; its rows are the next lines.
 
-        A number of words that follows the rows in all lines is ignored, with a warning.
+        Words behind the row in a line are ignored, with a warning, if all lines have as many.
         """
         count, left = element.rows, len(self._begins) - 1 - self._at
         if count > left:
