@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.io.meshes import Surface, surface_of
+from bvh.io.meshes import surface_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import AllHits
 
@@ -28,28 +28,29 @@ class FollowedDataSet:
         data = wrapped(data)
         stamps, state = _stamps_of(data), self._state
         if state is None or state[0] != stamps:
-            surface = surface_of(data)
             # If the second stamps are equal, the tree is over the same cells.
             tree = state[1] if state and state[0][1] == stamps[1] else None
             # Two threads may both build the same tree.
-            if tree is None or not _refitted(tree, surface):
-                tree = BVH.from_mesh(surface)
+            if tree is None or not _refitted(tree, data):
+                tree = BVH.from_mesh(data)
             state = self._state = stamps, tree
         return state[1]
 
 
-def _refitted(tree: BVH, surface: Surface) -> bool:
-    """Refit the tree to the vertices of a surface of the same cells; return whether it could be."""
-    # Where points are decides how polygons are cut into triangles, and how facets of solid cells
-    # are wound. Faces that were not finite are in no leaf, and would stay out of the refitted tree.
-    possible = (
-        len(surface.vertices) == len(tree.vertices)
-        and np.array_equal(surface.faces, tree.faces)
-        and np.isfinite(tree.vertices).all()
-    )
-    if possible:
-        tree.refit(surface.vertices)
-    return bool(possible)
+def _refitted(tree: BVH, data: Any) -> bool:
+    """Refit the tree to the points of a data set of the same cells, if possible; return whether."""
+    import pyvista as pv
+
+    # Faces that were not finite are in no leaf, and would stay out of the refitted tree.
+    if len(data.points) != len(tree.vertices) or not np.isfinite(tree.vertices).all():
+        return False
+    # Where points are decides how polygons are cut into triangles, and which side of the facets of
+    # solid cells is outward. Triangles of PolyData, which have the numbers of its cells, stay.
+    only_triangles = isinstance(data, pv.PolyData) and tree.face_ids is None
+    if not only_triangles and not np.array_equal(surface_of(data).faces, tree.faces):
+        return False
+    tree.refit(np.asarray(data.points, np.float64))
+    return True
 
 
 def wrapped(data: Any) -> Any:
