@@ -130,8 +130,11 @@ def _of_pyvista(mesh: Any) -> Polygons:
     points, numbers = np.asarray(mesh.points, np.float64), np.asarray(mesh.celltypes)
     lengths = np.diff(offsets)
     blocks: list[Block] = []
-    # Cells of one type, `number`, may have several numbers of corners: polygons, strips.
-    for number, length in np.unique([numbers, lengths], axis=1).T.tolist():
+    # Cells of one type, `number`, may have several numbers of corners: polygons, strips. Type and
+    # length are combined in one integer, which is faster to sort.
+    longest = int(lengths.max(initial=0)) + 1
+    for code in np.unique(numbers.astype(np.int64) * longest + lengths).tolist():
+        number, length = divmod(code, longest)
         ids = np.flatnonzero((numbers == number) & (lengths == length))
         cells = corners[offsets[ids][:, None] + np.arange(length)]
         if number == VTK_STRIP:
@@ -345,18 +348,27 @@ def _thin_of_pyvista(mesh: Any) -> Thin | None:
         return faces_of_points(mesh.points) if len(mesh.points) else None
     if not hasattr(mesh, "lines") or len(mesh.faces) or mesh.n_strips:
         return None
-    steps = [np.stack([cell[:-1], cell[1:]], axis=1) for cell in _cells(np.asarray(mesh.lines))]
-    if steps:
-        return _faces_of_lines(mesh.points, np.concatenate(steps))
-    return faces_of_points(np.asarray(mesh.points)[np.concatenate([*_cells(mesh.verts)])])
+    lines = [np.stack([each[:, :-1], each[:, 1:]], axis=2) for each in _cells(mesh.lines)]
+    if lines:
+        return _faces_of_lines(mesh.points, np.concatenate([each.reshape(-1, 2) for each in lines]))
+    ids = np.concatenate([each.reshape(-1) for each in _cells(mesh.verts)])
+    return faces_of_points(np.asarray(mesh.points)[ids])
 
 
-def _cells(numbers: Ints) -> Iterator[Ints]:
-    """Yield the points of each cell in a flat list of VTK: [n, n points, m, m points, ...]."""
+def _cells(given: ArrayLike) -> Iterator[Ints]:
+    """Yield the points of cells in a flat list of VTK: [n, n points, m, m points, ...].
+
+    Those of all cells, shape (cells, n), if these have as many points; or of each, shape (1, n).
+    """
+    numbers = np.asarray(given)
+    size = int(numbers[0]) + 1 if len(numbers) else 1
+    if len(numbers) and len(numbers) % size == 0 and (numbers[::size] == size - 1).all():
+        yield numbers.reshape(-1, size)[:, 1:]
+        return
     begin = 0
     while begin < len(numbers):
         end = begin + 1 + int(numbers[begin])
-        yield numbers[begin + 1 : end]
+        yield numbers[None, begin + 1 : end]
         begin = end
 
 
