@@ -374,3 +374,18 @@ def test_selections_are_added_to_what_is_left() -> None:
         scene.replace(ids[1], box)
         selecting.select(all_of_it, "remove")
         assert len(viewer.selection) == 0
+
+
+def test_measures_of_what_is_left() -> None:
+    """A pick of an instance that was removed is forgotten: the next one is the first again."""
+    scene, _, ids = row_of_balls(3)
+    viewer, client = served(scene)
+    with viewer, client:
+        session = client.until(lambda: next(iter(viewer._sessions.values()), None), "the page")
+        session.measuring._between.value = "two instances"
+        for number in (0, 1, 2):
+            session.pick_along(session.frame.to_page([3.0 * number, 0.0, 9.0]), [0.0, 0.0, -1.0])
+            assert viewer.pick is not None and viewer.pick.instance_id == ids[number]
+            assert ("Click the other one" in session.measuring._text.content) == (number < 2)
+            scene.remove(ids[number]) if number == 0 else None
+        assert "Distance" in session.measuring._text.content
