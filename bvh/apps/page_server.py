@@ -62,11 +62,15 @@ class Page:
         `host` and `port` are the address to listen on, `origins` lists other sites whose pages may
         connect, and browsers find the page at `url`, as in `view`.
         """
-        allowed = allowed_origins(origins)
+        allowed: tuple[str | re.Pattern[str], ...] = allowed_origins(origins)
         public, name = public_url(url)
         if public.startswith("http"):
-            # Pages from the public address are the server's own: allow its "https://host".
-            allowed = (*allowed, _origin(name, "/".join(public.split("/")[:3])))
+            # Pages from the public address are the server's own: allow its "https://host". The port
+            # is not known yet: where the host has it, any port will do.
+            start = "/".join(public.split("/")[:3])
+            site = _origin(name, start.removesuffix(":{port}"))
+            any_port = re.compile(re.escape(site) + r"(:\d+)?")
+            allowed = (*allowed, any_port if start.endswith(":{port}") else site)
         if not isinstance(host, str) or not host:
             raise ValueError(f"host must be an address such as {HOST!r}, got {host!r}")
         number = whole_number("port", port, least=0)
@@ -138,7 +142,9 @@ class Page:
         return f'{frame}<div><a href="{url}" target="_blank">{url}</a></div>'
 
 
-def new_server(host: str, port: int, label: str, allowed: Sequence[str] = ()) -> Any:
+def new_server(
+    host: str, port: int, label: str, allowed: Sequence[str | re.Pattern[str]] = ()
+) -> Any:
     """Start viser on the first free port of `host` from `port` on, and return its server.
 
     `label` is the name of its pages; pages of the origins `allowed` may connect, too.
@@ -248,7 +254,7 @@ def public_url(url: str | None) -> tuple[str, str]:
 
 
 @contextmanager
-def _own_pages_only(host: str, allowed: Sequence[str]) -> Iterator[None]:
+def _own_pages_only(host: str, allowed: Sequence[str | re.Pattern[str]]) -> Iterator[None]:
     """Make a server on `host`, started in the block, refuse all but its own and `allowed` pages."""
     # Browsers let pages of any site connect to any server within reach, and send the origin of the
     # page, which viser does not check. A server for other machines, which may use any name for it,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.io.meshes import surface_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import AllHits
 
@@ -17,7 +18,7 @@ WEIGHTS = np.random.default_rng(0).integers(0, 2**63, 4096, dtype=np.uint64) * 2
 
 
 class FollowedDataSet:
-    """A tree over the surface of a data set, refitted where only points moved, else built again."""
+    """A tree over a data set's surface, refitted while its triangles stay the same, else new."""
 
     def __init__(self) -> None:
         self._state: tuple[tuple[Any, Any], BVH] | None = None
@@ -27,22 +28,29 @@ class FollowedDataSet:
         data = wrapped(data)
         stamps, state = _stamps_of(data), self._state
         if state is None or state[0] != stamps:
-            # If the second stamps are equal, the tree is over the same faces, and may be refitted.
+            # If the second stamps are equal, the tree is over the same cells.
             tree = state[1] if state and state[0][1] == stamps[1] else None
             # Two threads may both build the same tree.
-            if tree is None or not _refitted(tree, np.asarray(data.points, np.float64)):
+            if tree is None or not _refitted(tree, data):
                 tree = BVH.from_mesh(data)
             state = self._state = stamps, tree
         return state[1]
 
 
-def _refitted(tree: BVH, points: NDArray[np.float64]) -> bool:
-    """Refit the tree to vertices, if possible; return whether it was."""
+def _refitted(tree: BVH, data: Any) -> bool:
+    """Refit the tree to the points of a data set of the same cells, if possible; return whether."""
+    import pyvista as pv
+
     # Faces that were not finite are in no leaf, and would stay out of the refitted tree.
-    possible = len(points) == len(tree.vertices) and np.isfinite(tree.vertices).all()
-    if possible:
-        tree.refit(points)
-    return bool(possible)
+    if len(data.points) != len(tree.vertices) or not np.isfinite(tree.vertices).all():
+        return False
+    # Where points are decides how polygons are cut into triangles, and which side of the facets of
+    # solid cells is outward. Triangles of PolyData, which have the numbers of its cells, stay.
+    only_triangles = isinstance(data, pv.PolyData) and tree.face_ids is None
+    if not only_triangles and not np.array_equal(surface_of(data).faces, tree.faces):
+        return False
+    tree.refit(np.asarray(data.points, np.float64))
+    return True
 
 
 def wrapped(data: Any) -> Any:

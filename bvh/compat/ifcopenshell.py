@@ -256,7 +256,7 @@ class tree:
         """
         first, second = (np.array([*map(self._index, each)], int) for each in (set_a, set_b))
         boxes, seen = self._boxes(), set[tuple[int, int]]()
-        # No sum is rounded below what distances, themselves rounded, may still find.
+        # A distance that is rounded to `reach` may be a little more.
         reach *= 1.0 + 2.0**-50
         for a in first.tolist():
             low, high = boxes[a, 0] - reach, boxes[a, 1] + reach

@@ -121,12 +121,14 @@ class BVHTree:
         if not len(ids):
             return []
         near = BVH.from_triangles(tree.vertices, tree.faces[ids]).closest_point(at, k=len(ids))
-        result: dict[int, Found] = {}
+        prims = ids[near.prim_id]
         # The nearest triangles come first: a polygon keeps the result of its nearest one.
-        for row, length, point in zip(near.prim_id, near.distance, near.position, strict=True):
-            prim = int(ids[row])
-            result.setdefault(int(tree.face_of(prim)), self._found(point, prim, length))
-        return [result[face] for face in sorted(result)]
+        faces, first = np.unique(tree.face_of(prims), return_index=True)
+        normals = normals_of(tree.vertices[tree.faces[prims[first]]]).tolist()
+        points, lengths = near.position[first].tolist(), near.distance[first].tolist()
+        ends = zip(map(_vector, points), map(_vector, normals), strict=True)
+        rows = zip(ends, faces.tolist(), lengths, strict=True)
+        return [(point, normal, face, length) for (point, normal), face, length in rows]
 
     def overlap(self, other_tree: Self) -> list[tuple[int, int]]:
         """Return the pairs (polygon, other polygon) that meet or touch, each once, ascending."""

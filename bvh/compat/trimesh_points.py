@@ -165,8 +165,8 @@ def contains(
     lower, upper = tree.bounds
     in_box = np.flatnonzero(((lower <= points) & (points <= upper)).all(axis=1))
     some = points[in_box]
-    # Inside: two opposite rays both cross odd numbers of faces. Unclear: one odd, one even but not
-    # 0.
+    # Inside: two opposite rays both cross odd numbers of faces. Unclear: one crosses an odd number,
+    # the other an even one, but not 0.
     ahead, behind = (np.asarray(tree.count_hits(some, d)) for d in (DIRECTION, -DIRECTION))
     result[in_box] = (ahead & behind & 1) == 1
     unclear = in_box[((ahead ^ behind) & 1 == 1) & (ahead > 0) & (behind > 0)]

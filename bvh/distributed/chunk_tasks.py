@@ -57,7 +57,7 @@ class RayBlocks:
     def cast(
         self, target: Searchable, verb: str, options: Options
     ) -> Iterator[tuple[Slices, Slices, object]]:
-        """Yield for each block (slices of the chunk, of the source, result of the query `verb`)."""
+        """Yield for each block (its slices in the chunk, and in the source, the query's result)."""
         for within in ray_blocks(self.shape, isinstance(target, Parts) or "filter" in options):
             place = tuple(slice(axis.start + s.start, axis.start + s.stop)
                           for s, axis in zip(within, self.place, strict=True))  # fmt: skip

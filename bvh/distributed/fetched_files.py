@@ -87,7 +87,7 @@ def _copy(source: BinaryIO, copy: BinaryIO, file: PartFile) -> None:
 
 
 def _is_good(path: Path, file: PartFile) -> bool:
-    """Return whether there is a copy of a file at `path`, not looking at its content."""
+    """Return whether there is a copy of a file at `path`, by its size and, of trees, its header."""
     try:
         file.check(path)
     except ValueError:

@@ -233,10 +233,10 @@ class Rule(NamedTuple):
     results: int
 
     def saved(self, given: Sequence[Array], results: Sequence[Array]) -> Sequence[Array]:
-        """Return the first arguments of formulas: `results`, and some of what is `given`.
+        """Return the arguments of formulas between the library and gradients or tangents.
 
-        That has the moving arguments (origins, directions and corners; points and corners; points
-        and ends), the results (t or distance, u, v and position; winding numbers), perhaps `hit`.
+        `given` has the moving arguments (origins, directions, corners; points, corners; points,
+        ends), the `results` (t or distance, u, v, position; winding numbers) and perhaps `hit`.
         """
         # Neither origins nor positions are needed.
         return (

@@ -64,10 +64,10 @@ class TreeSearch:
         # A copy, because another thread may refit the tree.
         tree = copy(self.tree)
         points, faces = tree.vertices, tree.faces
-        # Arguments with rows of three numbers come first, then limits.
-        rows = 2 if self.query == "closest_hit" else 1
-        shape = np.broadcast_shapes(*(x.shape[:-1] for x in arguments[:rows]))
-        shape = np.broadcast_shapes(shape, *(np.shape(x) for x in arguments[rows:]))
+        # Arguments of shape (..., 3) come first, `vectors` of them, then limits of shape (...).
+        vectors = 2 if self.query == "closest_hit" else 1
+        shape = np.broadcast_shapes(*(x.shape[:-1] for x in arguments[:vectors]))
+        shape = np.broadcast_shapes(shape, *(np.shape(x) for x in arguments[vectors:]))
         if vertices is not None:
             # Batches of vertices come before the axes of a result.
             check_same(vertices, points)

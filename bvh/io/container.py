@@ -209,7 +209,7 @@ def replace_file(path: str, pieces: Iterable[Piece]) -> None:
     given_path, path = path, os.path.realpath(path)
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(path).st_mode):
-            raise ValueError(f"{path} is something else than a file")
+            raise ValueError(f"{given_path} is something else than a file")
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(8)}")
     try:

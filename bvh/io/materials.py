@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.formats.file_meshes import FACE_COLORS
+from bvh.runtime.caller_warnings import warn_caller
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer]
 
+# An image of one white pixel.
+WHITE = np.full((1, 1, 3), 255, np.uint8)
 # The diffuse colour that trimesh gives a simple material without one.
 UNSET = (102, 102, 102, 255)
 
@@ -76,6 +79,17 @@ def srgb_of(light: ArrayLike) -> NDArray[np.float64]:
     return np.where(values <= 0.0031308, 12.92 * values, curve)
 
 
+def can_be_decoded(image: Any) -> bool:
+    """Return whether a PIL image can be decoded; warn if not, as when its file is cut off."""
+    try:
+        image.load()
+    except Exception as error:
+        # Readers open images without decoding them. Pillow raises errors of many kinds.
+        warn_caller(f"a texture is left out, as it cannot be decoded: {error}")
+        return False
+    return True
+
+
 class Images:
     """Images of materials as arrays, each decoded once, when it is first hit."""
 
@@ -109,7 +123,9 @@ class Images:
         """Return the bytes of an image, shape (height, width, 3)."""
         with self._lock:
             if id(image) not in self._decoded:
-                self._decoded[id(image)] = image, np.asarray(image.convert("RGB"))
+                # Without the image, a white pixel, which changes no colour.
+                usable = image.convert("RGB") if can_be_decoded(image) else WHITE
+                self._decoded[id(image)] = image, np.asarray(usable)
             return self._decoded[id(image)][1]
 
 

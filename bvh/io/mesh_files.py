@@ -88,9 +88,13 @@ def read_file(
             raise ImportError(what, name=missing) from error
         why = "its text is not UTF-8, and charset_normalizer, which knows others, is not installed"
         raise ValueError(f"cannot read {name} as {expected}: {why}") from error
-    except (Exception, SystemExit) as error:
-        # Readers raise any exception on damaged files; meshio even exits.
-        raise ValueError(f"cannot read {name} as {expected}: {error}") from error
+    except SystemExit as error:
+        why = "meshio finds none of the formats of this ending in it"
+        raise ValueError(f"cannot read {name} as {expected}: {why}") from error
+    except Exception as error:
+        # Readers raise any exception on damaged files, some of them without a text.
+        why = str(error) or type(error).__name__
+        raise ValueError(f"cannot read {name} as {expected}: {why}") from error
 
 
 def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Surface:

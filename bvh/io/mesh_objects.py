@@ -130,8 +130,11 @@ def _of_pyvista(mesh: Any) -> Polygons:
     points, numbers = np.asarray(mesh.points, np.float64), np.asarray(mesh.celltypes)
     lengths = np.diff(offsets)
     blocks: list[Block] = []
-    # Cells of one type, `number`, may have several numbers of corners: polygons, strips.
-    for number, length in np.unique([numbers, lengths], axis=1).T.tolist():
+    # Cells of one type, `number`, may have several numbers of corners: polygons, strips. Type and
+    # length are combined in one integer, which is faster to sort.
+    longest = int(lengths.max(initial=0)) + 1
+    for code in np.unique(numbers.astype(np.int64) * longest + lengths).tolist():
+        number, length = divmod(code, longest)
         ids = np.flatnonzero((numbers == number) & (lengths == length))
         cells = corners[offsets[ids][:, None] + np.arange(length)]
         if number == VTK_STRIP:
@@ -231,49 +234,78 @@ def _outer_facets(points: Points, flat: list[Cells], solid: list[Block]) -> Iter
     """Yield the facets of solid cells that no other cell shares, and the cell of each."""
     if not solid:
         return
-    facets = []
+    # Cells with a facet, the places of its corners in them, and the numbers of the cells.
+    facets: list[tuple[Any, tuple[int, ...], Ints]] = []
     finite = np.asarray(np.isfinite(points).all(axis=1))
     for kind, cells, ids in solid:
         if cells.min() < 0 or cells.max() >= len(points):
             raise ValueError(f"cells must index the {len(points)} vertices")
         # Of a cell with a vertex that is not finite, only the facets with that vertex stay, which
-        # trees ignore. NaN, as of cells without a size, leaves the winding of facets unchanged.
+        # trees ignore.
         is_finite = np.asarray(finite[cells].all(axis=1))
-        with np.errstate(all="ignore"):
-            centred = points[cells]
-            centred -= centred.mean(axis=1, keepdims=True)
-            # Relative to the cell's size, so that no product over- or underflows.
-            centred /= np.abs(centred).max(axis=(1, 2), keepdims=True)
         for corners in FACETS[kind]:
-            rows, places = cells[:, corners], centred[:, corners]
-            with np.errstate(invalid="ignore"):
-                normal = np.cross(places, np.roll(places, -1, axis=1)).sum(axis=1)
-                # The centre of the cell is 0. Files differ on how the first facet of a wedge faces.
-                inward = (normal * places.mean(axis=1)).sum(axis=1) < 0.0
-            stays = is_finite | ~finite[rows].all(axis=1)
-            facets.append((np.where(inward[:, None], rows[:, ::-1], rows)[stays], ids[stays]))
-    # A facet is single if it differs from both neighbours in sorted order. Flat cells, which may
-    # equal a facet, come after all facets, so that `single` begins with the facets.
-    comparable = [rows for rows, _ in facets + flat if rows.shape[1] <= WIDEST]
-    keys = np.concatenate([_keys(rows) for rows in comparable])
-    order = np.lexsort(keys.T)
-    step = np.r_[True, (keys[order][1:] != keys[order][:-1]).any(axis=1), True]
+            stays: Any = slice(None)
+            if not is_finite.all():
+                stays = is_finite | ~finite[cells[:, corners]].all(axis=1)
+            facets.append((cells[stays], corners, ids[stays]))
+    # Flat cells, which may equal a facet, come after all facets: `single` begins with facets.
+    comparable = [cells[:, corners] for cells, corners, _ in facets]
+    comparable += [rows for rows, _ in flat if rows.shape[1] <= WIDEST]
+    single, begin = _are_single(comparable), 0
+    for owners, places, ids in facets:
+        alone = single[begin : begin + len(owners)]
+        begin += len(owners)
+        yield _outward(points, owners[alone], places), ids[alone]
+
+
+def _are_single(lists: list[Ints]) -> NDArray[np.bool_]:
+    """Return which facets have vertices that no other one has; `lists` are vertices (n, k)."""
+    widest = max(rows.shape[1] for rows in lists)
+    keys = np.concatenate([_keys(rows, widest) for rows in lists])
+    # As many numbers of vertices in an integer as fit: that is faster to sort.
+    bits = int(keys.max(initial=1)).bit_length()
+    step = max(63 // bits, 1)
+    words = [np.zeros(len(keys), np.int64) for _ in range(0, widest, step)]
+    for k in range(widest):
+        words[k // step] |= keys[:, k] << (bits * (k % step))
+    order = np.lexsort(words)
+    # A facet is single if it differs from both neighbours in sorted order.
+    differs = np.ones(len(keys) + 1, np.bool_)
+    differs[1:-1] = np.any([word[order][1:] != word[order][:-1] for word in words], axis=0)
     single = np.empty(len(keys), np.bool_)
-    single[order] = step[1:] & step[:-1]
-    begin = 0
-    for rows, ids in facets:
-        alone = single[begin : begin + len(rows)]
-        begin += len(rows)
-        yield rows[alone], ids[alone]
+    single[order] = differs[1:] & differs[:-1]
+    return single
 
 
-def _keys(rows: Ints) -> Ints:
-    """Return a key (WIDEST,) of each facet: -1 as often as needed, then its vertices, sorted."""
-    keys = np.full((len(rows), WIDEST), -1, np.int64)
-    keys[:, : rows.shape[1]] = np.sort(rows, axis=1)
+def _keys(rows: Ints, width: int) -> Ints:
+    """Return a key (width,) of each facet: 0 as often as needed, then 1 + its vertices, sorted."""
+    keys = np.zeros((len(rows), width), np.int64)
+    part = keys[:, width - rows.shape[1] :]
+    part[:] = np.sort(rows, axis=1) + 1
     # Two corners of a hexahedron may be the same vertex, so that a facet is a triangle.
-    keys[:, 1:][keys[:, 1:] == keys[:, :-1]] = -1
-    return np.sort(keys, axis=1)
+    repeated = part[:, 1:] == part[:, :-1]
+    if repeated.any():
+        part[:, 1:][repeated] = 0
+        keys.sort(axis=1)
+    return keys
+
+
+def _outward(points: Points, cells: Any, corners: tuple[int, ...]) -> Ints:
+    """Return a facet of each solid cell, the one with these corners, wound so that it faces out.
+
+    NaN, as of cells without a size, leaves the winding unchanged.
+    """
+    rows = cells[:, corners]
+    with np.errstate(all="ignore"):
+        centred = points[cells]
+        centred -= centred.mean(axis=1, keepdims=True)
+        # Relative to the cell's size, so that no product over- or underflows.
+        centred /= np.abs(centred).max(axis=(1, 2), keepdims=True)
+        places = centred[:, corners]
+        normal = np.cross(places, np.roll(places, -1, axis=1)).sum(axis=1)
+        # The centre of the cell is 0. Files differ on how the first facet of a wedge faces.
+        inward = (normal * places.mean(axis=1)).sum(axis=1) < 0.0
+    return np.asarray(np.where(inward[:, None], rows[:, ::-1], rows))
 
 
 def thin_of(mesh: Any) -> Thin | None:
@@ -316,18 +348,27 @@ def _thin_of_pyvista(mesh: Any) -> Thin | None:
         return faces_of_points(mesh.points) if len(mesh.points) else None
     if not hasattr(mesh, "lines") or len(mesh.faces) or mesh.n_strips:
         return None
-    steps = [np.stack([cell[:-1], cell[1:]], axis=1) for cell in _cells(np.asarray(mesh.lines))]
-    if steps:
-        return _faces_of_lines(mesh.points, np.concatenate(steps))
-    return faces_of_points(np.asarray(mesh.points)[np.concatenate([*_cells(mesh.verts)])])
+    lines = [np.stack([each[:, :-1], each[:, 1:]], axis=2) for each in _cells(mesh.lines)]
+    if lines:
+        return _faces_of_lines(mesh.points, np.concatenate([each.reshape(-1, 2) for each in lines]))
+    ids = np.concatenate([each.reshape(-1) for each in _cells(mesh.verts)])
+    return faces_of_points(np.asarray(mesh.points)[ids])
 
 
-def _cells(numbers: Ints) -> Iterator[Ints]:
-    """Yield the points of each cell in a flat list of VTK: [n, n points, m, m points, ...]."""
+def _cells(given: ArrayLike) -> Iterator[Ints]:
+    """Yield the points of cells in a flat list of VTK: [n, n points, m, m points, ...].
+
+    Those of all cells, shape (cells, n), if these have as many points; or of each, shape (1, n).
+    """
+    numbers = np.asarray(given)
+    size = int(numbers[0]) + 1 if len(numbers) else 1
+    if len(numbers) and len(numbers) % size == 0 and (numbers[::size] == size - 1).all():
+        yield numbers.reshape(-1, size)[:, 1:]
+        return
     begin = 0
     while begin < len(numbers):
         end = begin + 1 + int(numbers[begin])
-        yield numbers[begin + 1 : end]
+        yield numbers[None, begin + 1 : end]
         begin = end
 
 

@@ -39,8 +39,8 @@ ROLL = 1e-6
 class Lights:
     """A lamp at infinity, and a sky that is brighter towards its zenith."""
 
-    lamp: Floats  # unit vectors towards both
-    zenith: Floats
+    lamp: Floats  # unit vector to the lamp
+    zenith: Floats  # unit vector to the brightest point of the sky
     softness: float  # the angular diameter of the lamp in degrees
     rays: int  # from each spot to the sky, and to a soft lamp
     reach: float  # the largest distance of occluders of the sky

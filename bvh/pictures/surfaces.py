@@ -33,8 +33,8 @@ class Spots(NamedTuple):
     """Points that were hit, in rows, in world coordinates."""
 
     points: Floats
-    flat: Floats  # unit normals on the side that was hit, of the face and interpolated
-    smooth: Floats
+    flat: Floats  # unit normals of faces, on the side that was hit
+    smooth: Floats  # unit normals interpolated between corners, on that side
     starts: Floats  # of light rays, surely on that side of the face and of the smooth surface
 
 

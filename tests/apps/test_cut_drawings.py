@@ -18,6 +18,8 @@ from bvh.apps.viewer.html_export import write_page
 from bvh.apps.viewer.tools.sectioning import STEPS, cut_by, filled
 
 pytest.importorskip("viser")
+from tests.apps.page_client import PageClient
+
 CHROMIUM = os.environ.get("BVH_CHROMIUM") or shutil.which("chromium")
 
 
@@ -132,3 +134,38 @@ def test_the_lab_on_phones(scheme: str) -> None:
         line = page.locator(".lab .short").bounding_box()
         assert line["y"] < 700
         browser.close()
+
+
+def test_what_a_plane_removes_is_not_under_the_pointer() -> None:
+    """Hovering finds what is drawn, as clicks do."""
+    low, high = (trimesh.creation.box(bounds=[[-1, -1, z], [1, 1, z + 1]]) for z in (0, 3))
+    scene = bvh.Scene()
+    scene.add(low, name="low")
+    scene.add(high, name="high")
+    with bvh.view(scene, port=0) as viewer, PageClient(viewer.url) as client:
+        session = client.until(lambda: next(iter(viewer._sessions.values()), None), "the page")
+        for share, name in ((100.0, "high"), (50.0, "low")):
+            session.cut("z", share)
+            session._cursor.value = f"50, 50 %, {share}"
+            session._cursor.value = "50, 50 %"
+            wanted = f"of {name}, distance"
+            client.until(lambda wanted=wanted: wanted in session._hover_text.content, wanted)
+            session.pick_at(0.5, 0.5)
+            assert viewer.pick is not None and viewer.pick.name == name
+        # Of an eye in the plane, one side is drawn.
+        eye = session.camera().eye
+        session._section.plane = np.array([0.0, 0.0, 1.0]), float(eye[2])
+        for towards, name in ((-1.0, "high"), (1.0, None)):
+            session.pick_along(session.frame.to_page(eye), [0.0, 0.0, towards])
+            assert (viewer.pick and viewer.pick.name) == name
+
+
+def test_picked_points_give_no_plane() -> None:
+    """They have no normal; all is drawn as before."""
+    cloud = bvh.BVH.from_points([[-1.0, -1, -1], [0, 0, 0], [1, 1, 1]])
+    with bvh.view(cloud, port=0) as viewer, PageClient(viewer.url) as client:
+        session = client.until(lambda: next(iter(viewer._sessions.values()), None), "the page")
+        session.pick_at(0.5, 0.5)
+        assert viewer.pick is not None and np.isnan(viewer.pick.normal).all()
+        session._section.cut("picked face", 50.0)
+        assert session._section.plane is None and session._meshes._shown

@@ -62,6 +62,10 @@ def test_the_address_of_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         assert viewer.url == f"https://Hub.example.org/me/proxy/{viewer.port}/"
         assert f'<iframe src="{viewer.url}"' in viewer._repr_html_()
         assert accepts(viewer, HUB) and not accepts(viewer, "https://example.org")
+    with bvh.ray_lab(port=0, url="http://Machine:{port}") as lab:
+        assert lab.url == f"http://Machine:{lab.port}/"
+        assert accepts(lab, f"http://machine:{lab.port}") and not accepts(lab, "http://other:1")
+        assert not accepts(lab, "http://machine.org:1")
     monkeypatch.setenv("JUPYTERHUB_SERVICE_PREFIX", "/user/me/")
     with bvh.ray_lab(port=0) as lab:
         # Which host the notebook has is known to its browser alone.

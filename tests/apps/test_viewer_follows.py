@@ -350,3 +350,42 @@ def test_a_slider_has_its_range_before_it_is_shown() -> None:
         client.until(lambda: (level, "visible", True) in client.changes, "the slider")
         shown = client.changes.index((level, "visible", True))
         assert any(change[:2] == (level, "max") for change in client.changes[:shown])
+
+
+def test_selections_are_added_to_what_is_left() -> None:
+    """Leaves have other numbers after instances were removed; the selection stays with its own."""
+    box, scene = BVH.from_mesh(trimesh.creation.box()), Scene()
+    ids = [scene.add(tree, at(3.0 * k)) for k, tree in enumerate((box, BVH.from_mesh(BALL), box))]
+    viewer, client = served(scene)
+    with viewer, client:
+        session = client.until(lambda: next(iter(viewer._sessions.values()), None), "the page")
+        selecting = session.selecting
+        selecting._visible_only.value = False
+        all_of_it, nothing = [[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [0.001, 0.001]]
+        selecting.select(all_of_it)
+        assert [len(viewer.selection[k]) for k in range(3)] == [12, len(BALL.faces), 12]
+        scene.remove(ids[0])
+        for mode in ("add", "remove"):
+            selecting.select(nothing, mode)
+            found = viewer.selection
+            assert found.leaf.tolist() == [0, 1] and found.instance_id.tolist() == ids[1:]
+            assert [len(found[k]) for k in range(2)] == [len(BALL.faces), 12]
+            assert [each.path for each in selecting._marked] == [(k,) for k in ids[1:]]
+        scene.replace(ids[1], box)
+        selecting.select(all_of_it, "remove")
+        assert len(viewer.selection) == 0
+
+
+def test_measures_of_what_is_left() -> None:
+    """A pick of an instance that was removed is forgotten: the next one is the first again."""
+    scene, _, ids = row_of_balls(3)
+    viewer, client = served(scene)
+    with viewer, client:
+        session = client.until(lambda: next(iter(viewer._sessions.values()), None), "the page")
+        session.measuring._between.value = "two instances"
+        for number in (0, 1, 2):
+            session.pick_along(session.frame.to_page([3.0 * number, 0.0, 9.0]), [0.0, 0.0, -1.0])
+            assert viewer.pick is not None and viewer.pick.instance_id == ids[number]
+            assert ("Click the other one" in session.measuring._text.content) == (number < 2)
+            scene.remove(ids[number]) if number == 0 else None
+        assert "Distance" in session.measuring._text.content

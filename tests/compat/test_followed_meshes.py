@@ -12,6 +12,7 @@ pv = pytest.importorskip("pyvista")
 
 from vtkmodules.util.numpy_support import vtk_to_numpy  # noqa: E402
 
+from bvh import BVH  # noqa: E402
 from bvh.compat.followed_meshes import FollowedDataSet, checksum  # noqa: E402
 from bvh.compat.vtk import OBBTree  # noqa: E402
 
@@ -140,6 +141,28 @@ def test_edits(make: Make, edit: Edit, rng: np.random.Generator) -> None:
     assert not np.array_equal(before[0], right)
     for tree in trees:
         np.testing.assert_array_equal(tree().closest_hit(rays, -rays).t, right)
+
+
+def test_triangles_that_depend_on_the_points() -> None:
+    """A quad that becomes concave is cut along its other diagonal; a cell inside out is turned."""
+    quad = pv.PolyData([[0.0, 0, 0], [2, 0, 0], [2, 2, 0], [0, 2, 0]], faces=[4, 0, 1, 2, 3])
+    cell = pv.UnstructuredGrid([4, 0, 1, 2, 3], [pv.CellType.TETRA], np.eye(4, 3)[[3, 0, 1, 2]])
+    for mesh, row, place in ((quad, 1, [0.4, 0.8, 0.0]), (cell, 3, [0.0, 0.0, -1.0])):
+        followed = FollowedDataSet()
+        before = followed.tree_of(mesh).faces.copy()
+        np.asarray(mesh.points)[row] = place
+        tree, right = followed.tree_of(mesh), BVH.from_mesh(mesh)
+        assert np.array_equal(tree.faces, right.faces) and not np.array_equal(before, right.faces)
+        assert np.array_equal(tree.face_ids, right.face_ids)
+
+
+def test_points_that_move() -> None:
+    """The tree is refitted while its triangles stay the same, also those of quads."""
+    for mesh in (pv.Sphere(), _grid().cast_to_unstructured_grid()):
+        followed = FollowedDataSet()
+        tree = followed.tree_of(mesh)
+        np.asarray(mesh.points)[:] *= 1.5
+        assert followed.tree_of(mesh) is tree and np.array_equal(tree.vertices, mesh.points)
 
 
 def test_what_changes_nothing() -> None:

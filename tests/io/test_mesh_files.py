@@ -11,6 +11,7 @@ import pytest
 import trimesh
 
 import bvh
+from bvh.io.mesh_files import READERS
 
 BOX = trimesh.creation.box()
 
@@ -82,6 +83,23 @@ def test_missing_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     for read in (bvh.BVH.from_file, bvh.load_scene):
         with pytest.raises(ImportError, match=r"\.step files, trimesh needs \w+: pip install \w+"):
             read(path)
+
+
+def test_errors_of_readers_without_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of the error stands for it; meshio, which exits, is named."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError
+
+    path = tmp_path / "box.stl"
+    BOX.export(path)
+    monkeypatch.setitem(READERS, ".stl", refuse)
+    with pytest.raises(ValueError, match=r"cannot read .*box\.stl as a mesh: AssertionError"):
+        bvh.BVH.from_file(path)
+    pytest.importorskip("meshio")
+    (tmp_path / "empty.vtk").touch()
+    with pytest.raises(ValueError, match="meshio finds none of the formats of this ending in it"):
+        bvh.BVH.from_file(tmp_path / "empty.vtk")
 
 
 def test_paths_in_errors(tmp_path: Path) -> None:

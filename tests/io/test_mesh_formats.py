@@ -77,6 +77,15 @@ def test_polygons_of_ply(form: str, tmp_path: Path) -> None:
             bvh.BVH.from_file(written(path, content))
 
 
+def test_lengths_whose_sum_wraps_around(tmp_path: Path) -> None:
+    """Four lists of 2**62 items: their sum is 0 modulo 2**64, and the file has no such lists."""
+    head, end, _ = ply("ascii", MIXED, kind="int64 int").partition(b"end_header\n")
+    rows = "".join("{} {} {}\n".format(*one) for one in SIX) + f"{2**62} 0 1 2\n" * 4
+    head = head.replace(b"face 3", b"face 4")
+    with pytest.raises(ValueError, match=f"it is cut off: its lists have {2**64} numbers"):
+        bvh.BVH.from_file(written(tmp_path / "a.ply", head + end + rows.encode()))
+
+
 def test_headers_that_do_not_tell_all(tmp_path: Path) -> None:
     """A comment without its keyword, and words in all lines that no property is for."""
     data = ply("ascii", MIXED)
@@ -197,6 +206,7 @@ def test_off(tmp_path: Path) -> None:
         ("OFF\n1 1\n0 0 0\n3 0 0 1", "line 4: 1 is no index of 1 vertices"),
         ("OFF\n1 1\n0 0 0\n3 0 0", "line 4: a face must have a number of corners, and these"),
         ("OFF\n1 1\n0 0 x\n3 0 0 0", "line 3: '0 0 x' are not numbers"),
+        ("# made\n\nOFF\n1 1\n0 0 x\n3 0 0 0", "line 5: '0 0 x' are not numbers"),
         ("OFF\n-1 1\n", r"it must have numbers of vertices and faces, got \[-1.0, 1.0\]"),
     ):
         with pytest.raises(ValueError, match=rf"cannot read .*a\.off as a mesh: .*{message}"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import bvh
 from bvh import BVH, Camera, Scene
+from bvh.apps.viewer.drawing import PageFrame, drawing_of
 from bvh.io.materials import Images, linear_of, srgb_of
 from bvh.pictures.rendering import render
 from bvh.pictures.shading import PLAIN
@@ -82,6 +84,22 @@ def test_between_pixels() -> None:
     found = Images().sample(rows, np.array([[0.3, 0.25], [0.3, 0.75], [0.3, 0.5]]))
     assert np.allclose(found[:, 0], [0.0, 1.0, 0.5])
     assert np.allclose(Images().sample(rows.convert("L"), np.array([[0.3, 0.75]])), 1.0)
+
+
+def test_images_that_are_damaged(rng: np.random.Generator) -> None:
+    """They are opened before they are decoded: pictures and pages are drawn without them."""
+    whole, cut = io.BytesIO(), io.BytesIO()
+    image.fromarray(rng.integers(0, 256, (64, 64, 3), np.uint8)).save(whole, "PNG")
+    cut.write(whole.getvalue()[:2000])
+    material = trimesh.visual.material.SimpleMaterial(image=image.open(cut), diffuse=[255, 0, 0])
+    with pytest.warns(bvh.BVHWarning, match="a texture is left out, .*: image file is truncated"):
+        assert (colours_of(square(material=material)) == [1.0, 0.0, 0.0]).all()
+    pytest.importorskip("viser")
+    scene = Scene()
+    scene.add(square(material=material))
+    with pytest.warns(bvh.BVHWarning, match="a texture is left out"):
+        (part,) = drawing_of(scene, PageFrame.around(scene.bounds)).parts
+    assert part.glb is not None and b"baseColorTexture" not in part.glb
 
 
 def test_colours_of_vertices_and_faces(tmp_path: Path) -> None:

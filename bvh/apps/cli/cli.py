@@ -282,7 +282,10 @@ def _scene_figures(scene: Scene, read: Any, details: bool) -> Figures:
 
 
 def _surface_figures(trees: Sequence[BVH]) -> dict[str, Any]:
-    """Return whether all meshes are closed and oriented, and their open edges; {} for none."""
+    """Return whether all meshes are closed, and oriented, and how many open edges they have.
+
+    Trees over other shapes do not count; {} if there are no others.
+    """
     trees = [tree for tree in trees if tree.kind == "triangles"]
     if not trees:
         return {}

@@ -62,7 +62,7 @@ def short_answer(state: LabState) -> str:
 
 
 def chart(state: LabState) -> str:
-    """Return bars, as HTML, of t in each slab of a box and in the box: that hit, or the first."""
+    """Return bars, as HTML, of t in a box and in its slabs: the box that is hit, else the first."""
     index = nearest(state) or 0
     span, scale = interval(state, index), scale_of(state, index)
     rows = []

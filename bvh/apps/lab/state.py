@@ -93,7 +93,7 @@ def slabs(state: LabState, index: int = 0) -> list[Slab]:
 
 
 def crossings(state: LabState, index: int = 0) -> list[tuple[float, bool, int]]:
-    """Return where the ray's line crosses a box's planes: (t, leaving, axis), in this order."""
+    """Return where the ray's line crosses a box's planes, sorted: (t, leaving, axis)."""
     ranges = slabs(state, index)
     ends = [(slab.near, False, slab.axis) for slab in ranges]
     ends += [(slab.far, True, slab.axis) for slab in ranges]

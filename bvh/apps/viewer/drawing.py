@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
-from bvh.io.materials import Material
+from bvh.io.materials import Material, can_be_decoded
 from bvh.io.trimesh_scenes import Attributes
 from bvh.picking import projected
 from bvh.picking.projected import BOX_FACES, outlines_of
@@ -297,9 +297,10 @@ def glb_of(
     stored_normals = normals if given_normals else None
     mesh = trimesh.Trimesh(vertices, faces, vertex_normals=stored_normals, process=False)
     factor = [*material.factor.tolist(), 1.0]
+    image = None if uv is None else material.image
     look = visual.material.PBRMaterial(
         baseColorFactor=(255.0 * np.array(factor)).round().astype(np.uint8),
-        baseColorTexture=None if uv is None else material.image,
+        baseColorTexture=image if image is not None and can_be_decoded(image) else None,
         metallicFactor=0.0, roughnessFactor=0.9, doubleSided=True,
     )  # fmt: skip
     # trimesh holds a material or colours: colours, which include the material's factor, replace it.

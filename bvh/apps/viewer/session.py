@@ -27,6 +27,7 @@ from bvh.camera.placement import corners_of
 from bvh.picking.results import Pick
 from bvh.pictures.drawn_shapes import is_round
 from bvh.pictures.shading import SHADES
+from bvh.queries.hierarchy import BVH
 from bvh.runtime.jit import notice
 from bvh.scene.scene import Scene
 from bvh.tree.primitives import THIN
@@ -247,18 +248,24 @@ class Session:
         """Pick the face that a ray hits, and show it; `origin` is in page coordinates."""
         with self.updated_scene():
             ray_camera = self.frame.ray_camera(origin, direction)
-            camera, began, pick = self._section.limited(ray_camera), notice.clock(), None
-            # The ray is in the middle of the camera's only pixel. None: the section plane hides it.
-            if camera is not None:
-                pick = self.scene.pick(camera, 0.5, 0.5, radius=self._snap(ray_camera))
-            seconds = notice.clock() - began
-            self.pick = pick
-            many = len(self.scene.leaves) > 1
+            pick, seconds = self._timed_pick(ray_camera)
+            self.pick, many = pick, len(self.scene.leaves) > 1
             # Resolved while the lock is held: the scene may change later.
             self._pick_text.content = readouts.picked(pick and pick.resolve(), seconds, many)
             self._mark_pick(ray_camera)
             self.measuring.add(pick)
             self._boxes.follow()
+
+    def _timed_pick(self, ray_camera: Camera) -> tuple[Pick | None, float]:
+        """Return the pick of a camera with one ray, and the seconds that it took.
+
+        What the section plane has removed is not picked.
+        """
+        camera, radius = self._section.limited(ray_camera), self._snap(ray_camera)
+        began = notice.clock()
+        # The ray is in the middle of the camera's only pixel. None: the section plane hides it.
+        pick = None if camera is None else self.scene.pick(camera, 0.5, 0.5, radius=radius)
+        return pick, notice.clock() - began
 
     def _snap(self, camera: Camera) -> float:
         """Return the radius of picks, in pixels of a camera: above 0 for points and segments.
@@ -329,26 +336,38 @@ class Session:
 
     def refreshed(self, marked: Marked) -> Marked | None:
         """Return `marked` if its leaf has not changed, else as it is now; None if it is removed."""
+        leaf = self.leaf_now(marked.path, marked.tree, marked.leaf)
+        if leaf is None:
+            return None
+        same = marked.tree.arrays is marked.arrays and leaf == marked.leaf
+        if same and np.array_equal(self.scene.leaves.matrices[leaf], marked.matrix):
+            return marked
+        return Marked.of(self.scene, leaf, marked.ids)
+
+    def leaf_now(self, path: tuple[int, ...], tree: BVH, before: int) -> int | None:
+        """Return the number of the leaf of a tree under a path of instances; None if it is removed.
+
+        `before` is its number at an earlier time.
+        """
         scene, leaves = self.scene, self.scene.leaves
-        for leaf in np.flatnonzero(leaves.instance_id == marked.path[0]).tolist():
-            tree = leaves.trees[leaves.tree_of[leaf]]
-            if tree is marked.tree and scene.path(leaf) == marked.path:
-                same = tree.arrays is marked.arrays and leaf == marked.leaf
-                if same and np.array_equal(leaves.matrices[leaf], marked.matrix):
-                    return marked
-                return Marked.of(self.scene, leaf, marked.ids)
-        return None
+
+        def fits(leaf: int) -> bool:
+            return leaves.trees[leaves.tree_of[leaf]] is tree and scene.path(leaf) == path
+
+        if before < len(leaves) and fits(before):
+            return before
+        return next(filter(fits, np.flatnonzero(leaves.instance_id == path[0]).tolist()), None)
 
     def _look_under_cursor(self) -> None:
         cursor = readouts.cursor_of(self._cursor.value)
         with self.lock:
             self._copy.follow()
             camera = self.camera()
-            began, pick, away = notice.clock(), None, 0.0
+            pick, seconds, away = None, 0.0, 0.0
             if cursor is not None:
-                x, y = cursor[0] * camera.width, cursor[1] * camera.height
-                pick = self.scene.pick(camera, x, y, radius=self._snap(camera))
-            seconds = notice.clock() - began
+                origin, direction = camera.ray(cursor[0] * camera.width, cursor[1] * camera.height)
+                ray_camera = self.frame.ray_camera(self.frame.to_page(origin), direction)
+                pick, seconds = self._timed_pick(ray_camera)
             if pick is not None:
                 away = float(np.linalg.norm(pick.position - camera.eye))
             self._hover_text.content = readouts.hovered(pick, away, seconds)

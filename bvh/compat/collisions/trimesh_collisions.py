@@ -205,7 +205,10 @@ class CollisionManager:
         return result
 
     def _views(self, other: CollisionManager) -> tuple[SceneView, SceneView]:
-        """Return the views of both scenes; one object for one manager, to take each pair once."""
+        """Return the views of both scenes: if `other` is this manager, one object, twice.
+
+        By that, searches know that pairs are within one scene, and take each once.
+        """
         view = self._scene.view()
         return view, view if other is self else other._scene.view()
 

@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 @numba.njit
 def is_opaque(ray_id, prim_id, t, u, v, data):
-    """Look up the texture where the ray hits the card."""
+    """Return whether the texture is opaque where the ray hits the card: the filter."""
     uv, alpha = data
     a, b, c = uv[prim_id]
     x = (1.0 - u - v) * a[0] + u * b[0] + v * c[0]
@@ -30,7 +30,7 @@ def leaf_texture(size: int = 64) -> NDArray[np.float64]:
 
 
 def cards(count: int, seed: int = 0) -> tuple[Floats, NDArray[np.int64], Floats]:
-    """Scatter square cards in a unit cube; return vertices, faces, and (faces, 3, 2) of uv."""
+    """Return square cards in a unit cube: vertices, faces, and uv of their corners (m, 3, 2)."""
     rng = np.random.default_rng(seed)
     sides = np.linalg.qr(rng.normal(size=(count, 3, 3)))[0][:, :2] * 0.05
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])

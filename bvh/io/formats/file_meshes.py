@@ -53,8 +53,9 @@ class FileMesh(NamedTuple):
     face_colors: NDArray[Any] | None = None
 
 
-# The m triangles of a part: their vertices (m, 3); the polygon of each, numbered in the file and in
-# the part; their corners (m, 3), or None where there are no texture coordinates or normals.
+# The m triangles of a part: indices of their vertices (m, 3); the number of the polygon of each in
+# the file, (m,), and in the part, (m,); and indices of their corners in `FileMesh.corners` (m, 3),
+# or None where there are no texture coordinates or normals.
 _Triangles = tuple[Ints, Ints, Ints, Ints | None]
 
 
@@ -127,8 +128,9 @@ def _mesh_of_part(
 ) -> Any:
     """Return a part as a mesh of trimesh, with the vertices that its triangles use, in order.
 
-    The only part of a file has all vertices, also those that no triangle uses. Vertices with
-    several texture coordinates or normals are repeated behind the others.
+    The last four arguments are its `_Triangles`. The only part of a file has all vertices, also
+    those that no triangle uses. Vertices with several texture coordinates or normals are repeated
+    behind the others.
     """
     trimesh: Any = importlib.import_module("trimesh")
     # `used` are vertices of the file, and `faces` index these.

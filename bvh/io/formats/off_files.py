@@ -28,7 +28,9 @@ def read_off(data: bytes, resolver: Any) -> FileMesh:
     if keyword[2] or keyword[3]:
         name = keyword[0].strip().decode()
         raise ValueError(f"it is a {name} file: only those of three coordinates are read")
-    text = b" " * keyword.end() + text[keyword.end() :]
+    # Lines before the keyword, which are empty or comments, stay: errors count them.
+    begin, end = keyword.start(1), keyword.end()
+    text = text[:begin] + b" " * (end - begin) + text[end:]
     # All numbers, the index of the first number of each line, and how many numbers lines have.
     values, begins = table(text)
     widths, rows = np.diff(begins), len(begins) - 1

@@ -156,9 +156,10 @@ def _columns(element: Element, rows: "_Bytes | _Words", place: Ints) -> tuple[Co
         lengths = rows.values(place, length).astype(np.int64)
         if (lengths < 0).any():
             raise ValueError(f"{element.name} {(lengths < 0).argmax()} has a length below 0")
+        # As a double: sums of integers would wrap around, and pass the check.
+        rows.check_size(element, int(lengths.sum(dtype=np.float64)))
         place, size = place + rows.size(length), rows.size(kind)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        rows.check_size(element, int(offsets[-1]))
         begins = np.repeat(place - size * offsets[:-1], lengths)
         columns[name] = _List(rows.values(begins + size * np.arange(offsets[-1]), kind), offsets)
         place = place + size * lengths
@@ -277,7 +278,7 @@ class _Words:
     def columns(self, element: Element) -> Columns:
         """Return the columns of an element by name; its rows are the next lines.
 
-        A number of words that follows the rows in all lines is ignored, with a warning.
+        Words behind the row in a line are ignored, with a warning, if all lines have as many.
         """
         count, left = element.rows, len(self._begins) - 1 - self._at
         if count > left:

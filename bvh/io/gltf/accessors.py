@@ -114,11 +114,11 @@ class Accessors:
     def _rows(
         self, owner: Json, kind: int, lanes: int, count: int, what: str, packed: bool = False
     ) -> Numbers:
-        """Return the elements (count, lanes) in the bufferView that `owner` names, a JSON object.
+        """Return the elements (count, lanes) in the bufferView that `owner` names.
 
-        It is the JSON of an accessor, or of the indices or values of a sparse one. `kind` is the
-        component type, and `lanes` the number of components. `what` names the elements in errors.
-        If `packed`, elements must follow each other without gaps.
+        `owner` is the JSON of an accessor, or of the indices or values of a sparse one. `kind` is
+        the component type, and `lanes` the number of components. `what` names the elements in
+        errors. If `packed`, elements must follow each other without gaps.
         """
         data, stride = self.view(owner["bufferView"])
         begin, dtype = natural(owner, "byteOffset", 0), np.dtype(TYPES[kind])

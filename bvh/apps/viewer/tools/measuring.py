@@ -49,7 +49,11 @@ class Measuring:
         """Add a pick as an end of the measurement; show the distance between the last two."""
         if self._between.value == OFF or pick is None:
             return
-        self._picks = [*self._picks[-1:], (pick.position, pick.instance_id)]
+        before = self._picks[-1:]
+        if self._between.value == INSTANCES:
+            # The instance may have been removed since its pick.
+            before = [one for one in before if one[1] in self._session.scene]
+        self._picks = [*before, (pick.position, pick.instance_id)]
         if len(self._picks) < 2:
             self._text.content = readouts.measured(None, started=True)
             return

@@ -78,7 +78,8 @@ class Sectioning:
                 normal[AXES[chosen]] = 1.0
             elif chosen == PICKED and session.pick is not None:
                 normal = session.pick.normal
-            if normal.any():
+            # Picked points and segments have a normal of NaN.
+            if normal.any() and np.isfinite(normal).all():
                 bounds = session.scene.bounds
                 # How far the corners of the scene's bounds are along the normal.
                 heights = np.array(np.meshgrid(*bounds.T)).reshape(3, -1).T @ normal
@@ -93,11 +94,15 @@ class Sectioning:
         if self.plane is None:
             return camera
         normal, offset = self.plane
-        # How far the eye is beyond the plane, and by how much the distance grows along the ray.
+        # How far the eye is beyond the plane, and by how much that grows along the ray.
         away, rate = float(normal @ camera.eye) - offset, float(normal @ camera.forward)
         if away > 0.0:
             return replace(camera, near=-away / rate) if rate < 0.0 else None
-        return replace(camera, far=-away / rate) if rate > 0.0 else camera
+        if rate <= 0.0:
+            return camera
+        # An eye in the plane sees nothing on the way out of it.
+        far = -away / rate
+        return replace(camera, far=far) if far > camera.near else None
 
 
 def cut_by(

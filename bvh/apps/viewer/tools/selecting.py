@@ -12,6 +12,7 @@ from bvh.apps.viewer.tools.marks import BLUE, Ids, Marked
 from bvh.apps.viewer.tools.page_events import copying_html
 from bvh.camera.camera import Camera
 from bvh.picking.results import Selection
+from bvh.queries.hierarchy import BVH
 from bvh.runtime.jit import notice
 
 # Largest number of selected faces or vertices that are drawn; all are counted.
@@ -29,8 +30,9 @@ class Selecting:
     def __init__(self, session: Any) -> None:
         self._session = session
         self.found: Selection | None = None
-        # What is marked on the page, an item for each leaf.
+        # What is marked on the page, an item for each leaf, and the leaves of the selection.
         self._marked: list[Marked] = []
+        self._places: list[tuple[tuple[int, ...], BVH]] = []
         gui = session.client.gui
         self._text = gui.add_html(readouts.selected(None, 0.0, 0))
         hint = "Use of dragging. Shift-drag is a rectangle with any tool."
@@ -76,11 +78,20 @@ class Selecting:
                 return
             seconds, mode = notice.clock() - began, mode or self._mode.value
             if mode != "replace" and self.found is not None and self.found.what == found.what:
-                found = combined(self.found, found, mode == "add")
+                found = combined(self._current(self.found), found, mode == "add")
             self._show(found, seconds, camera)
 
+    def _current(self, found: Selection) -> Selection:
+        """Return the selection with the numbers that leaves have now; removed ones are left out."""
+        rows = {}
+        for row, (place, leaf) in enumerate(zip(self._places, found.leaf.tolist(), strict=True)):
+            now = self._session.leaf_now(*place, leaf)
+            if now is not None:
+                rows[now] = int(found.instance_id[row]), found.names[row], found[row]
+        return _selection(found.what, rows)
+
     def clear(self) -> None:
-        self.found, self._marked = None, []
+        self.found, self._marked, self._places = None, [], []
         self._text.content = readouts.selected(None, 0.0, 0)
         self._session.marks.clear("selection")
 
@@ -105,6 +116,7 @@ class Selecting:
             ids: Ids = np.empty(0, np.int32) if found.what == "instances" else found[row]
             self._marked.append(Marked.of(self._session.scene, leaf, ids[: MAX_MARKED - drawn]))
             drawn += len(self._marked[-1].ids)
+        self._places = [(each.path, each.tree) for each in self._marked]
         shown = len(found) if found.what == "instances" else drawn
         self._text.content = readouts.selected(found, seconds, shown, len(self._session.scene))
         self._mark(camera)
@@ -161,10 +173,15 @@ def combined(old: Selection, new: Selection, adds: bool) -> Selection:
             if not adds and not len(ids):
                 continue
         result[leaf] = instance, name, ids
-    lists = [ids for _, _, ids in result.values()]
+    return _selection(old.what, result)
+
+
+def _selection(what: Any, rows: dict[int, tuple[int, str | None, Any]]) -> Selection:
+    """Return the selection that `_by_leaf` takes apart into `rows`."""
+    lists = [ids for _, _, ids in rows.values()]
     return Selection(
-        old.what, np.array([instance for instance, _, _ in result.values()], np.int32),
-        np.array(list(result), np.int32), tuple(name for _, name, _ in result.values()),
+        what, np.array([instance for instance, _, _ in rows.values()], np.int32),
+        np.array(list(rows), np.int32), tuple(name for _, name, _ in rows.values()),
         np.concatenate([np.empty(0, np.int32), *lists]).astype(np.int32),
         np.cumsum([0, *map(len, lists)]),
     )  # fmt: skip

@@ -76,7 +76,7 @@ def street(trees: int) -> tuple[Mesh, Mesh]:
 
 
 def holed(frequency: int) -> Mesh:
-    """Return the sculpture with round holes in front, and where it is cut in half."""
+    """Return the sculpture with round holes in front, and around the plane y = 0."""
     points, faces = bundled("meshes.organic").organic(frequency)
     middles = points[faces].mean(axis=1)
     places = np.flatnonzero((np.abs(middles[:, 1]) < 0.08) | (middles[:, 1] < -0.6))
@@ -86,7 +86,7 @@ def holed(frequency: int) -> Mesh:
 
 
 def rounded(mesh: Mesh, steps: int = 4) -> Mesh:
-    """Return a closed mesh with rounded folds: large faces across sharp ones are teeth in light."""
+    """Return a closed mesh with its vertices moved to their neighbours: folds cast jagged light."""
     points, faces = mesh
     start, end = faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2).T
     count = np.bincount(start)[:, None]
