@@ -8,6 +8,8 @@ part of itself, smaller than a pixel. A vertex is visible if nothing is in front
 point of a tree over points, and a segment if that holds for an end or its middle.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -87,7 +89,7 @@ def select(placed: PlacedTrees, camera: Camera, region: Region, options: PickOpt
 
 
 def select_in_tree(
-    tree: BVH, camera: Camera, corners: ArrayLike, closed: bool = False, *,
+    tree: BVH, camera: Camera, corners: Any, closed: bool = False, *,
     what: Selected = "faces", mode: RegionMode = "touching", visible_only: bool = False,
     samples: int = 1, mask: int | None = None, threads: int | None = None,
 ) -> Selection:  # fmt: skip
@@ -98,7 +100,7 @@ def select_in_tree(
     if closed:
         region = regions.lasso(camera, corners)
     else:
-        (x0, y0), (x1, y1) = np.asarray(corners).tolist()
+        (x0, y0), (x1, y1) = corners
         region = regions.rectangle(camera, x0, y0, x1, y1)
     options = PickOptions(mask, threads, what, mode, visible_only, samples)
     return select(PlacedTrees.of(tree), camera, region, options)
