@@ -8,6 +8,8 @@ part of itself, smaller than a pixel. A vertex is visible if nothing is in front
 point of a tree over points, and a segment if that holds for an end or its middle.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -48,6 +50,7 @@ def select(placed: PlacedTrees, camera: Camera, region: Region, options: PickOpt
     options = options.for_selection()
     visited, what = SelectedTrees(placed, camera, options), options.what
     parts: dict[int, SelectedPart] = {}  # by the rows of their leaves
+    few: list[int] = []  # the rows of leaves of few faces, which are tested together
     near, within = visited.near(region.planes)
     # The planes enclose the box around the outline: what is within the planes is inside a
     # rectangle, but not always inside a lasso.
@@ -56,24 +59,29 @@ def select(placed: PlacedTrees, camera: Camera, region: Region, options: PickOpt
         is_round = isinstance(leaf.tree.arrays.primitives, HOLLOW) and what != "vertices"
         if not is_inside and is_round:
             part = visited.round_part(region, leaf, matrix)
+        elif not is_inside and leaf.is_small:
+            few.append(row)
+            continue
         elif not is_inside:
             part = regions.select_part(camera, region, leaf, matrix, options)
         elif what == "vertices":
             part = SelectedPart(leaf.vertices(), False)
         else:
             part = SelectedPart(leaf.owners, True)
-        if len(part.ids):
-            parts[row] = part
+        parts[row] = part
+    for some in _batches(few, [len(visited.leaf(row)[0].surface.points) for row in few]):
+        leaves = [visited.leaf(row) for row in some]
+        parts |= zip(some, regions.select_parts(camera, region, leaves, options), strict=True)
+    parts = {row: parts[row] for row in sorted(parts) if len(parts[row].ids)}
     if options.visible_only and what == "vertices":
-        parts = {row: visited.visible_vertices(row, part) for row, part in parts.items()}
-        parts = {row: part for row, part in parts.items() if len(part.ids)}
+        parts = visited.visible_items(parts)
     elif options.visible_only and parts:
         # Rays never hit points and segments, so these are visible unless a face hides them.
         thin = {row for row in parts if visited.leaf(row)[0].tree.kind in THIN}
         solid = {row: part for row, part in parts.items() if row not in thin}
         seen = visited.visible_faces(region, solid) if solid else {}
-        seen |= {row: visited.visible_thin(row, parts[row]) for row in thin}
-        parts = {row: seen[row] for row in parts if row in seen and len(seen[row].ids)}
+        seen |= visited.visible_items({row: parts[row] for row in parts if row in thin})
+        parts = {row: seen[row] for row in parts if row in seen}
     if what == "instances":
         rows, ids = visited.instances(parts), []
         offsets = np.zeros(len(rows) + 1, np.int64)
@@ -87,7 +95,7 @@ def select(placed: PlacedTrees, camera: Camera, region: Region, options: PickOpt
 
 
 def select_in_tree(
-    tree: BVH, camera: Camera, corners: ArrayLike, closed: bool = False, *,
+    tree: BVH, camera: Camera, corners: Any, closed: bool = False, *,
     what: Selected = "faces", mode: RegionMode = "touching", visible_only: bool = False,
     samples: int = 1, mask: int | None = None, threads: int | None = None,
 ) -> Selection:  # fmt: skip
@@ -98,7 +106,7 @@ def select_in_tree(
     if closed:
         region = regions.lasso(camera, corners)
     else:
-        (x0, y0), (x1, y1) = np.asarray(corners).tolist()
+        (x0, y0), (x1, y1) = corners
         region = regions.rectangle(camera, x0, y0, x1, y1)
     options = PickOptions(mask, threads, what, mode, visible_only, samples)
     return select(PlacedTrees.of(tree), camera, region, options)
@@ -160,21 +168,20 @@ class SelectedTrees(VisitedTrees):
 
         Leaves of which no face is seen are left out.
         """
-        seen = self._faces_at_pixels(region)
+        ids = [part.ids for part in parts.values()]
+        counts = np.array([len(some) for some in ids])
+        ends, rows = np.cumsum(counts), np.array(list(parts), np.int64)
         # Codes ascend, so those of a leaf are consecutive.
-        leaves = np.array(list(parts), np.int64)
-        begins = seen.searchsorted(_codes(leaves, 0)).tolist()
-        ends = seen.searchsorted(_codes(leaves + 1, 0)).tolist()
-        spans = zip(parts.items(), map(slice, begins, ends), strict=True)
-        found = {row: np.isin(_codes(row, part.ids), seen[span]) for (row, part), span in spans}
-        # Faces that no ray through a pixel meets first get rays of their own. Leaves are taken
-        # together, about BATCH faces at a time.
-        left = [row for row, flags in found.items() if not flags.all()]
-        batch = np.cumsum([len(parts[row].ids) for row in left], dtype=np.int64) // BATCH
-        for rows in np.split(left, np.flatnonzero(np.diff(batch)) + 1) if left else ():
-            self._mark_by_own_rays(region, parts, found, rows.tolist())
-        return {row: part._replace(ids=part.ids[found[row]])
-                for row, part in parts.items() if found[row].any()}  # fmt: skip
+        codes = _codes(np.repeat(rows, counts), np.concatenate(ids))
+        found = np.isin(codes, self._faces_at_pixels(region))
+        # Faces that no ray through a pixel meets first get rays of their own, leaves together.
+        for some in _batches(list(range(len(rows))), counts.tolist()):
+            batch = slice(ends[some[0]] - counts[some[0]], ends[some[-1]])
+            left = codes[batch][~found[batch]]
+            if len(left):
+                found[batch] |= np.isin(codes[batch], self._faces_at_own_rays(region, left))
+        flags = zip(parts.items(), np.split(found, ends[:-1]), strict=True)
+        return {row: part._replace(ids=part.ids[some]) for (row, part), some in flags if some.any()}
 
     def _faces_at_pixels(self, region: Region) -> NDArray[np.int64]:
         """Return the codes, ascending, of faces that rays through the region's pixels meet first.
@@ -211,17 +218,17 @@ class SelectedTrees(VisitedTrees):
             found[first : first + BATCH] = np.where(prims >= 0, _codes(leaves, prims), -1)
         return found
 
-    def _mark_by_own_rays(
-        self, region: Region, parts: dict[int, SelectedPart], found: dict[int, Flags],
-        rows: list[int],
-    ) -> None:  # fmt: skip
-        """Mark in `found` the faces that rays at their middle, or next to a corner, meet first.
+    def _faces_at_own_rays(self, region: Region, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return those of the faces `codes` that rays at their middle or a corner meet first.
 
-        `found` has for each leaf which faces of its part are visible; `rows` are the leaves whose
-        unmarked faces are tested.
+        `codes`, (n,), ascend; the result does not, and may have a code several times.
         """
-        surfaces = [self._world_triangles(row, parts[row].ids[~found[row]]) for row in rows]
-        triangles, prims, leaves = joined(rows, surfaces)
+        rows, begins = np.unique(codes >> 32, return_index=True)
+        ids = np.split((codes & 0xFFFFFFFF).astype(np.int32), begins[1:])
+        pairs = zip(rows.tolist(), ids, strict=True)
+        surfaces = [self._world_triangles(row, some) for row, some in pairs]
+        triangles, prims, leaves = joined(rows.tolist(), surfaces)
+        # Of boxes and shapes, several triangles have the same code.
         codes = _codes(leaves, prims)
         seen = np.zeros(len(codes), np.bool_)
         # Weights of the corners at the middle of a face, and at a point next to each corner.
@@ -234,11 +241,7 @@ class SelectedTrees(VisitedTrees):
             visible[visible] = _is_in(region, pixels[visible])
             left, pixels = left[visible], pixels[visible]
             seen[left] = self._faces_at(pixels) == codes[left]
-        ends = np.cumsum([len(surface.faces) for surface in surfaces])[:-1]
-        for row, prims_of_row, seen_of_row in zip(
-            rows, np.split(prims, ends), np.split(seen, ends), strict=True
-        ):
-            found[row] |= np.isin(parts[row].ids, prims_of_row[seen_of_row])
+        return codes[seen]
 
     def _in_picture(self, points: Floats) -> tuple[Floats, Floats]:
         """Return the pixels (n, 2) and depths (n,) of points (n, 3); depth NaN outside the picture.
@@ -250,23 +253,33 @@ class SelectedTrees(VisitedTrees):
         size = np.array([self.camera.width, self.camera.height]) / self.camera.pixel_ratio
         return pixels, np.where(((pixels >= 0.0) & (pixels <= size)).all(axis=1), depth, np.nan)
 
-    def visible_vertices(self, row: int, part: SelectedPart) -> SelectedPart:
-        """Return the `part` of leaf `row` with only the vertices that no face hides."""
-        leaf, matrix = self.leaf(row)
-        seen = self._is_seen(moved(leaf.tree.vertices[part.ids], matrix))
-        return part._replace(ids=part.ids[seen])
+    def visible_items(self, parts: dict[int, SelectedPart]) -> dict[int, SelectedPart]:
+        """Return `parts`, by leaf, with only the vertices, points or segments that no face hides.
 
-    def visible_thin(self, row: int, part: SelectedPart) -> SelectedPart:
-        """Return the `part` of leaf `row` with only the points, or segments, that no face hides.
+        A segment is visible if an end or its middle is. Leaves without visible items are left out.
+        """
+        visible: dict[int, SelectedPart] = {}
+        for rows in _batches(list(parts), [len(part.ids) for part in parts.values()]):
+            places = [self._places_of(row, parts[row].ids) for row in rows]
+            points = np.concatenate(places, axis=1)
+            seen = self._is_seen(points.reshape(-1, 3)).reshape(points.shape[:2]).any(axis=0)
+            flags = np.split(seen, np.cumsum([place.shape[1] for place in places])[:-1])
+            for row, some in zip(rows, flags, strict=True):
+                if some.any():
+                    visible[row] = parts[row]._replace(ids=parts[row].ids[some])
+        return visible
 
-        A segment is visible if an end or its middle is.
+    def _places_of(self, row: int, ids: Ints) -> Floats:
+        """Return points in the world, (k, n, 3): an item is visible if one of its k points is.
+
+        The items are the n vertices `ids` of leaf `row`, or its points or segments of these ids.
         """
         leaf, matrix = self.leaf(row)
-        start, end = (
-            moved(leaf.tree.vertices[leaf.tree.faces[part.ids, k]], matrix) for k in (0, 1)
-        )
-        seen = np.any([self._is_seen(x) for x in (start, end, 0.5 * start + 0.5 * end)], axis=0)
-        return part._replace(ids=part.ids[seen])
+        vertices = leaf.tree.vertices
+        if self.options.what == "vertices":
+            return moved(vertices[ids], matrix)[None]
+        start, end = (moved(vertices[leaf.tree.faces[ids, k]], matrix) for k in (0, 1))
+        return np.stack([start, end, 0.5 * start + 0.5 * end])
 
     def _is_seen(self, points: Floats) -> NDArray[np.bool_]:
         """Return which points (n, 3) are in the picture and hidden by no face.
@@ -299,7 +312,9 @@ class SelectedTrees(VisitedTrees):
             points, faces, owners = leaf.surface
             chosen = np.isin(owners, prims)
             some = OwnedTriangles(points, faces[chosen], owners[chosen])
-        return transformed(compacted(some)[0], matrix)
+        # Unused points are dropped where they are most of them.
+        is_dense = 3 * len(some.faces) >= len(some.points)
+        return transformed(some if is_dense else compacted(some)[0], matrix)
 
     def _corners(self, rows: Ints, prims: Ints) -> Floats:
         """Return the world corners of n primitives, (n, 8, 3); NaN after the three of a triangle.
@@ -345,6 +360,19 @@ def _inscribed(camera: Camera, rounds: Floats, prims: Ints) -> OwnedTriangles:
     points = np.concatenate(corners).reshape(-1, 3)
     faces = np.arange(len(points), dtype=np.int32).reshape(-1, 3)
     return OwnedTriangles(points, faces, np.tile(prims, len(corners)).astype(np.int32))
+
+
+def _batches(rows: list[int], sizes: list[int]) -> list[list[int]]:
+    """Return `rows`, in order, in lists whose `sizes`, one for each row, sum up to about BATCH."""
+    batches: list[list[int]] = []
+    total = BATCH
+    for row, size in zip(rows, sizes, strict=True):
+        if total >= BATCH:
+            batches.append([])
+            total = 0
+        batches[-1].append(row)
+        total += size
+    return batches
 
 
 def _codes(leaf: ArrayLike, prim: ArrayLike) -> NDArray[np.int64]:

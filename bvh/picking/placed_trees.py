@@ -136,6 +136,11 @@ class TreeFaces:
         return OwnedTriangles(found.points, found.faces[visible], found.owners[visible])
 
     @cached_property
+    def is_small(self) -> bool:
+        """Whether faces and points are so few that all are tested, together with other leaves."""
+        return len(self.tree) <= FEW_FACES and len(self.surface.points) <= 8 * FEW_FACES
+
+    @cached_property
     def owners(self) -> Ids:
         """Ids, ascending, of the primitives in `surface`, or of all finite spheres or capsules."""
         shapes = self.tree.arrays.primitives

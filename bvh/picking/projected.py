@@ -88,11 +88,12 @@ def project_points(camera: Camera, points: Floats) -> tuple[Floats, NDArray[np.b
     seen = (depth >= camera.near) & (depth <= camera.far)
     behind = depth <= 0.0
     if camera.perspective and behind.any():
-        # Points that are not in front of the eye have no pixel: w is the depth, 0 or less.
-        local = (points[behind] - camera.eye) @ camera.gradients.T
-        local[:, 2] = np.minimum(local[:, 2], 0.0)
-        local[:, :2] += local[:, 2:] * camera.centre
-        corners[behind] = local
+        # Points that are not in front of the eye have no pixel: w is the depth, 0 or less. Not by a
+        # matrix product, which BLAS rounds differently for different numbers of points.
+        px, py, pz = (points[behind] - camera.eye).T
+        a, b = (px * g[0] + py * g[1] + pz * g[2] for g in camera.gradients[:2])
+        w = depth[behind]
+        corners[behind] = np.stack([a + w * camera.centre[0], b + w * camera.centre[1], w], axis=1)
         seen &= ~behind
     return corners, np.asarray(seen)
 

@@ -20,7 +20,7 @@ from bvh.queries.answers.locations import normals_of, positions_on, shape_normal
 from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_queries import Selected
 from bvh.runtime.arguments import number_of
-from bvh.tree.primitives import Triangles
+from bvh.tree.primitives import Custom, Triangles
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -180,10 +180,12 @@ class Pick:
 
     @_once
     def normal(self) -> Floats:
-        """Unit normal in the world: by a face's winding, outward of a shape; NaN without area."""
+        """Unit normal in the world: by a face's winding, outward of a shape; NaN if undefined."""
         if self._world is not None:
             return normals_of(self._world)
         shapes, matrix = self._placed.tree.arrays.primitives, self._placed.transform[:3]
+        if isinstance(shapes, Custom):  # as faces without area, they have no normal
+            return np.full(3, np.nan)
         return np.asarray(shape_normals(shapes, [self.prim_id], self.position[None], matrix)[0])
 
     @property
@@ -233,7 +235,7 @@ class Pick:
         return self
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all attributes as plain numbers, lists and strings, as JSON takes them.
+        """Return all attributes as plain numbers, lists and strings, for JSON: None for NaN.
 
         Examples
         --------
@@ -389,7 +391,9 @@ class Selection:
 
 
 def _plain(value: Any) -> Any:
-    """Return an array or a tuple as a list, and anything else as it is."""
+    """Return an array or a tuple as a list, None for NaN, and anything else as it is."""
+    if isinstance(value, float | np.ndarray) and np.isnan(value).any():
+        return None
     if isinstance(value, np.ndarray):
         return value.tolist()
     return list(value) if isinstance(value, tuple) else value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,13 @@ def _positions(
             raise ValueError("transform must not be given together with x or y")
         # Coefficients of rasterio place corners of pixels; heights are at the middles of pixels. A
         # determinant below 0 mirrors the grid.
-        a, b, c, d, e, f = reals("transform", list(transform)[:6])
+        # A list, as some versions of affine.Affine would become a matrix.
+        given = [*transform] if isinstance(transform, Iterable) else transform
+        numbers = reals("transform", given)
+        if numbers.shape not in ((6,), (9,)):
+            raise ValueError(f"transform must be six numbers, got {transform!r}")
+        # The last three of nine numbers, as of affine.Affine, are 0, 0, 1.
+        a, b, c, d, e, f = numbers[:6]
         right, down = column + 0.5, row + 0.5
         return a * right + b * down + c, d * right + e * down + f, bool(a * e - b * d > 0.0)
     xs, ys = _axis("x", x, column.size), _axis("y", y, row.size)

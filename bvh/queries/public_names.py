@@ -75,9 +75,9 @@ def public(kind: Kind) -> Kind:
 def suggesting(function: FunctionType) -> FunctionType:
     """Return a function that calls `function` and suggests an option for an unknown keyword.
 
-    A call without options takes no longer than one of `function`: what it costs to forward it is
-    less than what Python takes to find the defaults of keyword-only arguments, which the called
-    copy has as positional ones. A call with options takes some 0.15 microseconds more.
+    The call is forwarded to a copy of `function` whose keyword-only arguments are positional. So
+    Python need not look up their defaults by name, which takes longer than to forward a call
+    without options. A call with options takes some 0.15 microseconds more than one of `function`.
     """
     code, options = function.__code__, function.__kwdefaults__ or {}
     count, total = code.co_argcount, code.co_argcount + code.co_kwonlyargcount

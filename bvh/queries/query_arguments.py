@@ -93,7 +93,7 @@ def is_foreign(*arguments: object) -> bool:
 
 
 def check_options(sort: bool | None, validate: bool, filter: object, data: object) -> None:
-    """Raise unless `sort` (or None) and `validate` are booleans; `data` needs a `filter`."""
+    """Raise unless `sort` is a boolean or None, `validate` a boolean, and `data` has a `filter`."""
     if sort is not None:
         flag("sort", sort)
     flag("validate_rays", validate)
@@ -370,9 +370,9 @@ def plain_point(point: Any) -> Sequence[float] | None:
 
 
 def _plain_number(x: Any) -> float:
-    """Return a number as a float; raise a TypeError for a number that must be checked.
+    """Return a number as a float; raise a TypeError for one that must be checked first.
 
-    That is any but those of types in PLAIN_NUMBERS, and integers up to LARGEST_INTEGER.
+    Numbers of types in PLAIN_NUMBERS, and integers up to LARGEST_INTEGER, need no check.
     """
     if type(x) is int:
         # Integers beyond 2**1000 may be too large for a float.

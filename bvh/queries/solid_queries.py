@@ -274,7 +274,8 @@ class SolidQueries(MeshTrees, TreeQueries):
         -------
         float or ndarray of float64
             Thicknesses in the shape of `faces`, or of the points; inf where a ray leaves an open
-            mesh, NaN for faces without area, and for faces with the outside on both sides.
+            mesh, NaN for faces without area, for faces with the outside on both sides, and for
+            points without a closest point.
 
         Notes
         -----
@@ -306,6 +307,7 @@ class SolidQueries(MeshTrees, TreeQueries):
             if faces is not None:
                 raise ValueError("faces and points_at must not be given together")
             near = now.closest_point(arguments.points("points_at", points_at), threads=threads)
+            # A miss, of a point that is not finite or a tree without faces, has the face -1.
             face_ids, at = np.asarray(near.prim_id), np.asarray(near.position)
         else:
             face_ids = np.arange(len(self)) if faces is None else arguments.integers("faces", faces)
@@ -313,11 +315,12 @@ class SolidQueries(MeshTrees, TreeQueries):
                 raise ValueError(f"faces must be in 0..{len(self) - 1}, got {faces!r}")
             at = now.vertices[now.faces[face_ids]].mean(axis=-2)
         ids, at = face_ids.reshape(-1).astype(np.int32), at.reshape(-1, 3)
-        normals = normals_of(now.vertices[now.faces[ids]])
+        thicknesses, rows = np.full(len(ids), np.nan), np.flatnonzero(ids >= 0)
+        normals = normals_of(now.vertices[now.faces[ids[rows]]])
         measure = along_normals if method == "ray" else by_balls
-        found, *_ = measure(now, at, normals, ids, arguments.thread_count(threads))
-        found[np.isnan(normals).any(axis=1)] = np.nan
-        return arguments.shaped(face_ids.shape, found)[0]
+        found, *_ = measure(now, at[rows], normals, ids[rows], arguments.thread_count(threads))
+        thicknesses[rows] = np.where(np.isnan(normals).any(axis=1), np.nan, found)
+        return arguments.shaped(face_ids.shape, thicknesses)[0]
 
     def _pairs(
         self, query: str, other: Any, transform: ArrayLike | None, threads: int | None,

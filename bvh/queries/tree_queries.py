@@ -181,12 +181,13 @@ class TreeQueries(
 
         origin, derived = self._origin, vars(self._arrays)
         # The present arrays, the same with bits of faces, and those before the first refit; then
-        # the full leaves that each of these has cached.
+        # the full leaves, or the tree over axes of shapes, that each of these has cached.
         trees = [t for t in (self._arrays, derived.get("_grouped"), origin and origin.arrays) if t]
-        trees += [vars(t)["_full"] for t in trees if "_full" in vars(t)]
+        trees += [vars(t)[k] for t in trees for k in ("_full", "_axes") if k in vars(t)]
         # Frames, of a few numbers, and the data of a user's primitives are left out.
         stored = [(*t.nodes, t.groups, t.face_bits, *arrays_of(t.primitives)) for t in trees]
-        tables = [derived.get(name) for name in ("_winding_terms", "_boundary_of", "_nodes")]
+        names = "_winding_terms", "_boundary_of", "_free_edges", "_nodes"
+        tables = [derived.get(name) for name in names]
         tables.append(origin and origin.members)
         tables_of_trees = [cached_tables(arrays) for arrays in trees]
         return bytes_of(stored, self._groups, self._face_ids, tables, tables_of_trees)

@@ -22,7 +22,7 @@ class InstanceAccess(SceneContent):
     __slots__ = ()
 
     # Defined by `Scene`: returns the index of a child in the table of instances.
-    _child_number: Callable[[Any], int]
+    _child_index: Callable[[Any], int]
 
     @property
     def ids(self) -> NDArray[np.int64]:
@@ -143,9 +143,9 @@ class InstanceAccess(SceneContent):
         >>> scene[number].name, scene.closest_hit([0.5, 0.5, 5.0], [0.0, 0.0, -1.0]).t
         ('part', 4.0)
         """
-        row, number = self._row(instance_id), self._child_number(child)
-        self._must_suit("the transform", number, self._instances.column("maps")[row][None])
-        self._instances.replace(row, number)
+        row, index = self._row(instance_id), self._child_index(child)
+        self._must_suit("the transform", index, self._instances.column("maps")[row][None])
+        self._instances.replace(row, index)
 
     def set_transform(self, instance_id: int | str, transform: ArrayLike) -> None:
         """Set the `transform` (4, 4) of the instance `instance_id` (id or name), in microseconds.
@@ -192,30 +192,30 @@ class InstanceAccess(SceneContent):
         # Only some children, those over spheres and capsules, restrict their maps.
         if self._instances.unchecked:
             children = self._instances.column("child")[rows]
-            for number in np.flatnonzero(np.bincount(children)).tolist():
-                self._must_suit("transforms", number, maps, children)
+            for index in np.flatnonzero(np.bincount(children)).tolist():
+                self._must_suit("transforms", index, maps, children)
         self._instances.write("maps", rows, maps)
 
-    def _must_suit(self, name: str, number: int, maps: Any, children: Any = None) -> None:
+    def _must_suit(self, name: str, index: int, maps: Any, children: Any = None) -> None:
         """Raise a ValueError if a child is over spheres or capsules, which a map would distort.
 
-        Spheres and capsules need one scale for all axes. `number` is the index of the child in the
+        Spheres and capsules need one scale for all axes. `index` is that of the child in the
         table, and `maps` (n, 3, 4) are its maps. With `children` (n,), indices, maps[i] is a map of
-        children[i], and only those of `number` are checked. Errors call the maps `name`.
+        children[i], and only those of `index` are checked. Errors call the maps `name`.
         """
-        child, unchecked = self._instances.children[number], self._instances.unchecked
-        if number not in unchecked:
+        child, unchecked = self._instances.children[index], self._instances.unchecked
+        if index not in unchecked:
             return
         if not (isinstance(child, TreeBase) and isinstance(child._arrays.primitives, HOLLOW)):
             # One check is enough, because a refit does not change what a tree is over.
-            unchecked.discard(number)
+            unchecked.discard(index)
             return
         bad = np.isnan(even_scales(maps))
         if children is not None:
-            bad &= children == number
+            bad &= children == index
         if bad.any():
             # This adds no instance, but marks the table, so that `compact` drops a new child.
-            self._instances.extend(number, maps[:0], ())
+            self._instances.extend(index, maps[:0], ())
         # For "transforms" the error has the index of the bad one; other arguments are one matrix.
         shape = bad.shape if name == "transforms" else ()
         refuse(name, shape, bad, f"{EVEN}, for {child.kind}")

@@ -84,13 +84,8 @@ class MergedTree(NamedTuple):
     codes: NDArray[np.int64]  # the leaf << CODE_BITS | prim_id of each face, and a last -1
     owners: NDArray[np.int32]  # the instance of each leaf
 
-    def named(self, hits: Any, threads: int = 1) -> Any:
-        """Return hits in the merged tree as hits of the scene: with leaf, instance and face there.
-
-        `hits` may also be the booleans of `any_hit`, which are returned as they are.
-        """
-        if not isinstance(hits, Hits):
-            return hits
+    def named(self, hits: Hits, threads: int = 1) -> Hits:
+        """Return hits in the merged tree as hits of the scene, with leaves, instances and faces."""
         shape = np.shape(hits.t)
         rows = np.asarray(hits.prim_id, np.int32).reshape(-1)
         owner, leaf, prim = named_codes(self.codes, self.owners, threads, rows)

@@ -224,9 +224,9 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
         if bits.ndim or shown.ndim:
             raise ValueError("mask and visible must be single values; add_many takes many")
         names = (label("name", name),)
-        number = self._child_number(child)
-        self._must_suit("transform", number, maps[None])
-        return int(self._instances.extend(number, maps[None], names, int(bits), bool(shown))[0])
+        index = self._child_index(child)
+        self._must_suit("transform", index, maps[None])
+        return int(self._instances.extend(index, maps[None], names, int(bits), bool(shown))[0])
 
     def add_many(
         self, child: Any, transforms: ArrayLike, names: Sequence[str | None] | None = None,
@@ -263,11 +263,11 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
             labels = [label("names", name) for name in names]
         bits = spread("masks", bit_masks("masks", masks), len(maps))
         shown = spread("visible", truths("visible", visible), len(maps))
-        number = self._child_number(child)
-        self._must_suit("transforms", number, maps)
-        return self._instances.extend(number, maps, labels, bits, shown)
+        index = self._child_index(child)
+        self._must_suit("transforms", index, maps)
+        return self._instances.extend(index, maps, labels, bits, shown)
 
-    def _child_number(self, child: Any) -> int:
+    def _child_index(self, child: Any) -> int:
         """Return the index of a child in the table's `children`; build a tree over a mesh first."""
         table = self._instances
         if isinstance(child, Scene):

@@ -43,7 +43,7 @@ class SceneContent(InstanceHolder):
         """Initialise with a table of instances; `attributes` has (tree, attributes) by id(tree)."""
         self._instances, self._attributes = table, attributes
         # Trees by ``id(mesh)`` of the mesh that they were built from. Another mesh may have got the
-        # same id since, so `_child_number` compares the arrays.
+        # same id since, so `_child_index` compares the arrays.
         self._meshes: dict[int, TreeBase] = {}
         # The table of leaves, and the view of it that kernels traverse.
         self._flattened: FlattenedInstances | None = None
@@ -235,16 +235,26 @@ class SceneContent(InstanceHolder):
         # Arrays of strings, or of objects that may be strings.
         given = ids.tolist() if isinstance(ids, np.ndarray) and ids.dtype.kind in "UO" else ids
         if isinstance(given, list | tuple) and any(isinstance(each, str) for each in given):
-            return [self._id_of(each) if isinstance(each, str) else each for each in given]
+            # One pass through all names, not one for each name.
+            ids_of: dict[str, list[int]] = {each: [] for each in given if isinstance(each, str)}
+            for number, name in self._instances.names.items():
+                if name in ids_of:
+                    ids_of[name].append(number)
+            return [
+                self._id_of(each, ids_of[each]) if isinstance(each, str) else each for each in given
+            ]
         return ids
 
     def _ids_of(self, name: str) -> list[int]:
         """Return the ids of all instances with a name, ascending."""
         return sorted(k for k, each in self._instances.names.items() if each == name)
 
-    def _id_of(self, name: str) -> int:
-        """Return the id of the only instance with a name; KeyError if there are none or several."""
-        ids = self._ids_of(name)
+    def _id_of(self, name: str, ids: list[int] | None = None) -> int:
+        """Return the id of the only instance with a name; KeyError if there are none or several.
+
+        `ids` are those of all instances with the name, None to look them up.
+        """
+        ids = self._ids_of(name) if ids is None else sorted(ids)
         if len(ids) > 1:
             raise KeyError(f"{len(ids)} instances are named {name!r}: use one of the ids {ids}")
         if not ids:

@@ -68,9 +68,9 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
             _, image = rounded_dot(w, c)
             total, terms, error = 0.0, abs(w[3]) + abs(tree_centre[row]), 0.0
             for axis in range(3):
-                entry = scale_by(w[axis], shift)
-                transforms[at + 3 * axis + row] = entry
-                total += abs(entry)
+                scaled = scale_by(w[axis], shift)
+                transforms[at + 3 * axis + row] = scaled
+                total += abs(scaled)
                 terms += abs(w[axis] * c[axis])
                 reach = max(abs(boxes[i, axis]), abs(boxes[i, 3 + axis]))
                 error += abs(w[axis]) * (2.0**-53 * reach + 2.0**-1074)

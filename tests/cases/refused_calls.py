@@ -127,6 +127,8 @@ def shapes(m: Any) -> Rows:
         yield row(error, message, BVH.from_heightfield, *given)
     more = {"x": [0, 1, 2, 3], "transform": (1, 0, 0, 0, 1, 0)}
     yield row(ValueError, "transform must not be given together", BVH.from_heightfield, z, **more)
+    for bad in (5, (1, 0, 0, 0, 1), np.eye(3)):
+        yield row(ValueError, "transform must be six", BVH.from_heightfield, z, transform=bad)
 
 
 def options(m: Any) -> Rows:
@@ -298,6 +300,7 @@ def solids(m: Any) -> Rows:
     yield row(TypeError, "relation needs a BVH over triangles", m.boxes.relation, unit)
     yield row(ValueError, "transform", unit.relation, unit, np.eye(3))
     yield row(TypeError, "other", unit.relation, 3)
+    yield row(ValueError, "transform must be None", unit.intersections, None, EYE)
     yield row(TypeError, "max_distance must be real numbers", m.scene.clearances, "far")
     yield row(TypeError, "clearances needs triangles; instance", m.nested.clearances)
     for ignore, error, message in (

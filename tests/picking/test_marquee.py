@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 import pytest
+import trimesh
 
 import bvh
+from bvh.picking import marquee
 from bvh.picking.placed_trees import PickOptions, TreeFaces
 from bvh.picking.region import lasso, rectangle, select_part
 from tests.cases.family_parts import sphere
@@ -214,3 +217,34 @@ def test_nothing_is_selected_of_nothing() -> None:
                         camera, 0, 0, 9, 9, what=what, mode=mode, visible_only=visible
                     )
                     assert len(told) == len(told.leaf) == 0
+
+
+@pytest.mark.parametrize("eye", [[9.0, 8.0, 7.0], [2.0, 2.0, 2.0]])
+def test_leaves_together(eye: list[float], rng: np.random.Generator, monkeypatch: Any) -> None:
+    """Small leaves, tested together in any numbers, give what each of them gives alone."""
+    meshes = [
+        bvh.BVH.from_mesh(trimesh.creation.icosphere(1)),
+        bvh.BVH.from_boxes([[0.0] * 3, [1.0] * 3], [[0.5] * 3, [2.0] * 3]),
+        bvh.BVH.from_segments(rng.random((4, 3)), rng.random((4, 3))),
+    ]
+    scene, camera = bvh.Scene(), bvh.Camera.look_at(eye, [0, 0, 0], width=80, height=60)
+    for mesh in meshes:
+        for at in rng.uniform(-3.0, 3.0, (5, 3)):
+            scene.add(mesh, trimesh.transformations.translation_matrix(at))
+    around = [[10, 10], [70, 5], [40, 30], [60, 55], [15, 50]]
+    for mode in ("touching", "inside"):
+        wanted = scene.pick_lasso(camera, around, mode=mode)
+        seen = scene.pick_lasso(camera, around, mode=mode, visible_only=True)
+        alone = copy.copy(scene)
+        for number in scene.ids.tolist():
+            alone.set_visible(scene.ids, False)
+            alone.set_visible(number, True)
+            (row,) = np.flatnonzero(wanted.instance_id == number).tolist() or (None,)
+            found = alone.pick_lasso(camera, around, mode=mode).ids
+            assert found.tolist() == ([] if row is None else wanted[row].tolist())
+        monkeypatch.setattr(marquee, "BATCH", 50)
+        for again, visible in ((wanted, False), (seen, True)):
+            found = scene.pick_lasso(camera, around, mode=mode, visible_only=visible)
+            np.testing.assert_array_equal(found.ids, again.ids)
+            np.testing.assert_array_equal(found.leaf, again.leaf)
+        monkeypatch.undo()

@@ -13,7 +13,7 @@ import bvh
 from bvh.geometry.transforms import moved
 from bvh.picking.placed_trees import PickOptions, TreeFaces
 from bvh.picking.projected import project_points, surface_of
-from bvh.picking.region import lasso, rectangle, select_part
+from bvh.picking.region import lasso, rectangle, select_part, select_parts
 from tests.oracles import picking as oracle_picking
 from tests.oracles.overlaps import clip_all
 
@@ -89,6 +89,10 @@ def test_selections_equal_rational_arithmetic(
             for c, s in zip(corners, seen, strict=True)
         ]
         assert vertices.tolist() == np.flatnonzero(held).tolist()
+        twice = [(TreeFaces(tree), IDENTITY)] * 2
+        for options, alone in ((PickOptions(), touching), (INSIDE, within), (VERTICES, vertices)):
+            for each in select_parts(camera, region, twice, options):
+                assert each.ids.tolist() == alone.tolist()
     assert (counts > number * 50 // 120).all()
 
 

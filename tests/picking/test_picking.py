@@ -202,7 +202,7 @@ def test_the_nearest_of_oriented_boxes(rng: np.random.Generator, count: int) -> 
         axis = transforms[best][:3, int(side.argmax())]
         assert np.isclose(np.abs(axis @ pick.normal), 1.0)
         assert pick.vertex is None and pick.edge is None and pick.uv is None
-        json.dumps(pick.as_dict(), allow_nan=True)
+        json.dumps(pick.as_dict(), allow_nan=False)
     assert found > 20 and behind > 10
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numba
 import numpy as np
 import pytest
 import trimesh
@@ -86,3 +87,27 @@ def test_masks_of_selections(faces: int, rng: np.random.Generator) -> None:
                 np.testing.assert_array_equal(found, wanted[groups[wanted] & mask != 0])
             ids = scene.pick_rect(CAMERA, *rect, what="vertices", mask=mask).ids
             assert (groups[ids // 3] & mask != 0).all()
+
+
+@numba.njit
+def _floor(prim_id, origin, direction, t_min, t_max, data):  # type: ignore[no-untyped-def]
+    """Return the hit on the plane z = 0, as a user's primitive."""
+    return -origin[2] / direction[2], 0.25, 0.5
+
+
+def test_custom_primitives() -> None:
+    """They have no normals, as hits of rays have none; all else of a pick is known."""
+    tree = bvh.BVH.from_custom([[-2, -2, 0]], [[2, 2, 0]], _floor)
+    pick = tree.pick(CAMERA, *CAMERA.project([0.5, 0.25, 0.0])[:2])
+    assert np.isnan(pick.normal).all() and (pick.u, pick.v) == (0.25, 0.5)
+    known = pick.resolve().as_dict()
+    assert known["normal"] is None
+    assert known["position"] == pytest.approx([0.5, 0.25, 0.0], abs=1e-12)
+    json.dumps(known, allow_nan=False)
+
+
+def test_corners_that_are_no_numbers() -> None:
+    """Errors name the argument, as those of scenes do."""
+    for source in (bvh.BVH.from_points([[0.0, 0.0, 0.0]]), bvh.Scene()):
+        with pytest.raises(ValueError, match="x0 must be a number"):
+            source.pick_rect(CAMERA, [1, 2], 0, 1, 1)  # type: ignore[arg-type]

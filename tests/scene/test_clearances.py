@@ -181,3 +181,13 @@ def test_limits_beside_overflow() -> None:
     assert 0.0 < distance < 2.0
     for limit in (distance, 2.0, 1e10, 1e200):
         assert rows(scene.clearances(limit)) == [(0, 1)], limit
+
+
+def test_single_pairs() -> None:
+    """A pair alone is true within the limit, and shows its fields."""
+    scene = Scene()
+    scene.add_many(BVH.from_triangles(UNIT, [[0, 1, 2]]), [shifted(0, 0, 2 * k) for k in range(3)])
+    found = scene.clearances()
+    assert [float(pair.distance) for pair in found] == [2.0, 4.0, 2.0] and all(found)
+    assert "instance_id=array([0, 2]" in repr(found[1])
+    assert repr(found[:1]) == "Clearances(1 pair of instances, 0 touching, distance 2 to 2)"

@@ -121,3 +121,17 @@ def test_what_is_no_solid() -> None:
         scene.relations()
     with pytest.raises(ValueError, match="margin must be"):
         scene.interferences(margin=-1.0)
+
+
+def test_single_pairs() -> None:
+    """Each pair alone has the row of the table, as text and for JSON, and is no sequence."""
+    scene, cube = Scene(), BVH.from_mesh(trimesh.creation.box())
+    scene.add_many(cube, [shifted(x, 0.0, 0.0) for x in (0.0, 0.75, 1.75)], ["a", "b", None])
+    found = scene.interferences()
+    assert len(found) == 2
+    assert [row for pair in found for row in pair.records()] == found.records()
+    words = [line.split() for line in str(found).splitlines()]
+    assert [str(pair).splitlines()[1].split() for pair in found] == words[1:]
+    assert len(found[1]) == 1 and found[1].mask and not found[1].overlaps
+    with pytest.raises(TypeError, match="single Interferences is no sequence"):
+        iter(found[0]).__next__()

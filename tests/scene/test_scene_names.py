@@ -66,3 +66,11 @@ def test_missing_and_repeated_names(scene: bvh.Scene) -> None:
         scene.set_visible(1.5, True)
     with pytest.raises(TypeError, match="instance_id must be"):
         scene.instance(None)  # type: ignore[arg-type]
+
+
+def test_many_names(scene: bvh.Scene) -> None:
+    """In any order, repeated, and beside ids."""
+    for ids in (["car 3", "car 1", "car 3"], [2, "car 1"], np.array(["car 3", "car 1"])):
+        scene.set_visible(range(4), True)
+        scene.set_visible(ids, False)
+        assert [each.visible for each in scene] == [False, True, False, True]

@@ -60,7 +60,7 @@ def arrays_in(table: Any) -> list[np.ndarray]:
 
 
 def test_memory_counts_what_queries_keep(rng: Rng) -> None:
-    """Tables for winding numbers and distances, bits of faces, the arrays before a refit."""
+    """Tables for winding numbers and distances, bits, axes of shapes, arrays before a refit."""
     for kind in ("triangles", "boxes", "obbs", "custom"):
         fresh = tree_of(kind, rng, 500)
         assert fresh.nbytes == fresh.stats().bytes > 0
@@ -104,6 +104,10 @@ def test_memory_counts_what_queries_keep(rng: Rng) -> None:
     assert 1.5 * built < tree.nbytes < 2.5 * built
     # Nothing of it is in a pickle.
     assert pickle.loads(pickle.dumps(tree)).nbytes == built
+    balls = BVH.from_spheres(vertices, 0.01)
+    before = balls.nbytes
+    balls.distance_to(BVH.from_spheres([[0.0, 0.0, 0.0]], 0.01))
+    assert balls.nbytes > before + grown(vars(balls.arrays)["_axes"].nodes.data)
 
 
 def test_text(rng: Rng) -> None:

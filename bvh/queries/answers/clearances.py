@@ -61,10 +61,14 @@ class Clearances(PerQuery):
 
     def __bool__(self) -> bool:
         """Return whether the meshes, or in a scene any instances, are within `max_distance`."""
-        return super().__bool__() if self.instance_id is None else len(self) > 0
+        return len(self) > 0 if self._is_of_scene() else super().__bool__()
+
+    def _is_of_scene(self) -> bool:
+        """Return whether these are pairs of instances; False for a single pair."""
+        return self.instance_id is not None and np.ndim(self.distance) > 0
 
     def __repr__(self) -> str:
-        if self.instance_id is None:
+        if not self._is_of_scene():
             return super().__repr__()
         pairs = number_of(len(self), "pairs of instances")
         if len(self) == 0:

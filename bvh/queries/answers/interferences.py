@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.result_bases import PerQuery, listed_kinds
+from bvh.queries.answers.result_bases import PerQuery, columns_of, listed_kinds
 
 Reals = NDArray[np.float64]
 # Relations of solids whose interiors meet.
@@ -101,7 +101,13 @@ class Interferences(PerQuery):
     @property
     def mask(self) -> NDArray[np.bool_]:
         """True for all pairs, shape (m,): there are no misses."""
-        return np.ones(len(self), np.bool_)
+        return np.ones(np.shape(self.relation), np.bool_)
+
+    def _rows(self) -> Self:
+        """Return the same pairs, a single one, such as ``found[0]``, as a batch of one."""
+        if np.ndim(self.relation):
+            return self
+        return type(self)(**{name: np.asarray(x)[None] for name, x in columns_of(self).items()})
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows as dictionaries of plain values, for JSON: None in place of NaN.
@@ -115,33 +121,34 @@ class Interferences(PerQuery):
         >>> row["instances"], row["names"], row["relation"], row["volume"]
         ([0, 1], [None, None], 'equal', 1.0)
         """
-        rows = []
-        for k in range(len(self)):
+        rows, found = [], self._rows()
+        for k in range(len(found)):
             row: dict[str, Any] = {
-                "instances": self.instance_id[k].tolist(),
-                "names": [name or None for name in self.name[k].tolist()],
-                "relation": str(self.relation[k]),
+                "instances": found.instance_id[k].tolist(),
+                "names": [name or None for name in found.name[k].tolist()],
+                "relation": str(found.relation[k]),
             }
             for title in (*NUMBERS, "position"):
-                values = getattr(self, title)[k]
+                values = getattr(found, title)[k]
                 row[title] = values.tolist() if np.isfinite(values).all() else None
-            row["open_edges"] = self.open_edges[k].tolist()
-            row["oriented"] = self.oriented[k].tolist()
-            rows.append(row | {"note": str(self.note[k]) or None})
+            row["open_edges"] = found.open_edges[k].tolist()
+            row["oriented"] = found.oriented[k].tolist()
+            rows.append(row | {"note": str(found.note[k]) or None})
         return rows
 
     def __str__(self) -> str:
         """Return a table as text: a line of titles, then a line for each pair."""
         lines: list[tuple[str, ...]] = [("first", "second", "relation", *NUMBERS, "at", "note")]
-        for k in range(len(self)):
-            pair = zip(self.instance_id[k].tolist(), self.name[k].tolist(), strict=True)
+        found = self._rows()
+        for k in range(len(found)):
+            pair = zip(found.instance_id[k].tolist(), found.name[k].tolist(), strict=True)
             # Ids of instances, followed by their names, if any.
             first, second = (f"{number} {_printable(name)}".rstrip() for number, name in pair)
-            numbers = [_formatted(getattr(self, title)[k]) for title in NUMBERS]
-            place = self.position[k, 0]
+            numbers = [_formatted(getattr(found, title)[k]) for title in NUMBERS]
+            place = found.position[k, 0]
             at = ", ".join(map(_formatted, place)) if np.isfinite(place).all() else "-"
-            note = _printable(str(self.note[k]))
-            lines.append((first, second, str(self.relation[k]), *numbers, at, note))
+            note = _printable(str(found.note[k]))
+            lines.append((first, second, str(found.relation[k]), *numbers, at, note))
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
             "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.queries.answers.locations import unit
 from bvh.queries.answers.result_bases import Ragged
 from bvh.queries.answers.solids import Ids, Intersections, Reals
 from bvh.runtime.arguments import IdResult, number_of, reals
 
 # The most points of a loop that are tested to decide whether another loop contains it.
 MAX_TESTED = 63
+# A drawing in DXF without entities, which trimesh does not write.
+EMPTY_DXF = "0\nSECTION\n2\nENTITIES\n0\nENDSEC\n0\nEOF\n"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,11 +58,10 @@ class Section(Intersections):
     @cached_property
     def axes(self) -> Reals:
         """Two axes of length 1 in the plane, shape (2, 3): ``loop @ axes.T`` are coordinates."""
-        # Scaled, so that no product overflows. The first axis is horizontal.
-        n = self.plane[:3] / np.abs(self.plane[:3]).max()
-        first = np.array([-n[1], n[0], 0.0]) if n[:2].any() else np.array([1.0, 0.0, 0.0])
-        axes = np.stack([first, np.cross(n, first)])
-        return np.asarray(axes / np.linalg.norm(axes, axis=1, keepdims=True))
+        # The first axis is horizontal. Unit vectors, so that no product overflows or underflows.
+        n = unit(self.plane[:3])
+        first = unit(np.array([-n[1], n[0], 0.0])) if n[:2].any() else np.array([1.0, 0.0, 0.0])
+        return np.stack([first, unit(np.cross(n, first))])
 
     @cached_property
     def _nesting(self) -> tuple[Ids, Reals]:
@@ -143,6 +145,8 @@ class Section(Intersections):
         >>> "LWPOLYLINE" in cut.to_dxf(), "outer" in cut.to_dxf().lower()
         (True, True)
         """
+        if not self.polylines:
+            return _written(path, EMPTY_DXF)
         from trimesh.path import Path2D
         from trimesh.path.entities import Line
 

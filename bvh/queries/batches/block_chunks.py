@@ -27,7 +27,8 @@ def claim_blocks(order: Order, work: Work, threads: int) -> None:
         return share(count, MAX_BLOCKS, partial(work, order), threads)
     # With few blocks, even the last chunks of the threads are worth balancing.
     least = min(max(count // 16, MIN_LAST), MAX_LAST)
-    share_claimed(  # blocks 0..0 are none: a call traces only the chunks that it claims
+    # The range from 0 to 0 is empty: such a call traces only the chunks that its kernel claims.
+    share_claimed(
         count, MAX_BLOCKS, least, partial(work, order),
         lambda queue, most: work(Order(*order[:4], queue, most), 0, 0), threads,
     )  # fmt: skip

@@ -65,7 +65,8 @@ class Gatherer:
             accept.function, accept.data, min(limit or scratch.ALL, scratch.ALL), listed,
             kept or accept is not NO_CALL, kept,
         )  # fmt: skip
-        # Arguments of the goals FirstGoal and AllGoal, without memory.
+        # Arguments of the goals FirstGoal and AllGoal, but for their memory; the first of FirstGoal
+        # is `any_hit`.
         self._first = False, options.cull, once, self.ranked, filtered.function, filtered.data
         self._all = options.cull, once, sided, listed
         # Memory that ranks hits, or has grown, is used by this search alone; other memory is taken

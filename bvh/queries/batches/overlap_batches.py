@@ -287,7 +287,7 @@ def find_pairs(
 
 
 def split_pair(pair: TreePair, count: int) -> Ints:
-    """Return some `count` pairs of subtrees that make up a pair of trees, for threads to share.
+    """Return about `count` pairs of subtrees that make up a pair of trees, for threads to share.
 
     The shape is (m, ENTRY): each row is the entry of a pair on the stack of a search.
     """

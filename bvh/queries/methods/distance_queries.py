@@ -48,8 +48,8 @@ class DistanceQueries(TreeBase):
         ----------
         other : BVH, Scene or mesh
             Over triangles, spheres or capsules. A mesh is anything that `from_mesh` takes, and is
-            built into a tree in each call; so is a scene, as its `flattened` mesh, whose faces
-            `prim_id` then numbers.
+            built into a tree in each call; so is a scene, which must be over triangles, as its
+            `flattened` mesh, whose faces `prim_id` then numbers.
         transform : array_like, shape (..., 4, 4), optional
             Finite affine matrices that map `other` to this tree's world, one a query. Vertices
             are computed in float64, x' = ((m00 x + m01 y) + m02 z) + m03, and the answer is about

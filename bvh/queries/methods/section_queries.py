@@ -55,6 +55,8 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
         from bvh.surfaces.numbering import faces_that_meet
 
         if other is None:
+            if transform is not None:
+                raise ValueError("transform must be None where there is no other mesh")
             self._must_hold("intersections", Triangles)
             first = tree = self._snapshot()
             vertices, pairs = first.vertices, first.self_overlaps(threads=threads)

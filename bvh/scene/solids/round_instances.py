@@ -112,6 +112,14 @@ class RoundInstances:
         """Return the nearest parts of two leaves; None if their distance is above a limit."""
         leaves = leaf, leaf2
         is_round = [self.is_round(side, leaves[side]) for side in (0, 1)]
+        if all(is_round):
+            # Two leaves of one shape each, such as balls, need no search.
+            first, second = self._shapes(0, leaf), self._shapes(1, leaf2)
+            both = np.concatenate([first.boxes, second.boxes])
+            if len(first.ids) == len(second.ids) == 1 and np.isfinite(both).all():
+                row = np.zeros(1, np.int64)
+                pair = PartPairs(first, row, second, row)
+                return least_gap(pair, pair.gaps(), limit)
         radii = [self._shapes(k, leaves[k]).radii if is_round[k] else np.zeros(1) for k in (0, 1)]
         # The largest sum of the radii of two parts.
         most = sum(float(each.max(initial=0.0)) for each in radii)
