@@ -1,4 +1,4 @@
-"""Numbers of distinct rows and ids; faces of two meshes that meet, numbered anew."""
+"""Numbers of distinct rows, edges and connected parts; two meshes that meet, with point ids."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.pairs.face_contacts import kinds_of_contact
-from bvh.geometry.pairs.flat_contacts import POINT
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, warms
@@ -62,21 +61,6 @@ def _ranks_of(column: NDArray[Any]) -> tuple[Whole, int]:
     ordered = column[order]
     ranks[order] = np.cumsum(np.concatenate([[0], ordered[1:] != ordered[:-1]]))[: len(column)]
     return ranks, int(ranks.max(initial=0)) + 1
-
-
-def numbered(ids: NDArray[Any], count: int) -> tuple[Whole, Whole]:
-    """Return (distinct, rows): the distinct `ids`, ascending, and the row there of each id.
-
-    `ids` (n,) are 0 to `count` - 1.
-    """
-    # To sort a few ids is faster than to go through flags of all `count` numbers.
-    if len(ids) < count // 32:
-        return np.unique(ids, return_inverse=True)
-    used, rows = np.zeros(count, np.bool_), np.empty(count, np.int64)
-    used[ids] = True
-    distinct = np.flatnonzero(used)
-    rows[distinct] = np.arange(len(distinct))
-    return distinct, rows[ids]
 
 
 @entry
@@ -151,46 +135,41 @@ def connected(a: Whole, b: Whole, count: int) -> Whole:
 
 
 class Mesh(NamedTuple):
-    """Some faces of one of two meshes."""
+    """One of two meshes."""
 
-    corners: Reals  # (m, 3, 3)
-    faces: Ids  # (m, 3): vertices
-    point_ids: Whole  # (m, 3): numbers of points, equal in both meshes for corners at one point
-    ids: Ids  # (m,): numbers of the faces in the whole mesh
+    vertices: Reals  # (n, 3)
+    faces: Ids  # (m, 3)
+    point_ids: Ids  # (n,): numbers of points, equal for vertices of both at one point; some unset
+
+    def corners(self, faces: Any) -> Reals:
+        """Return the corners (..., 3, 3) of a face or of many."""
+        return np.asarray(self.vertices[self.faces[faces]])
 
     def edge(self, i: int, k: int) -> tuple[int, int]:
         """Return the point ids of the ends of edge k of face i, the smaller one first."""
-        a, b = int(self.point_ids[i, k]), int(self.point_ids[i, (k + 1) % 3])
+        a, b = self.point_ids[self.faces[i, [k, (k + 1) % 3]]].tolist()
         return (a, b) if a < b else (b, a)
 
 
-def faces_that_meet(
+def kinds_of_pairs(
     meshes: tuple[tuple[Reals, Ids], tuple[Reals, Ids]], pairs: Ids
 ) -> tuple[Mesh, Mesh, Ids, NDArray[np.int8]]:
-    """Return (own, other, pairs, shared) of the pairs of faces that may share more than a point.
+    """Return (own, other, pairs, shared) of pairs of faces of two meshes that meet.
 
     `meshes` are two of (vertices (n, 3), faces (m, 3)), `pairs` (k, 2) all faces of both that meet.
-    The pairs that are returned are rows of `own` and `other`, which have the faces of these pairs
-    alone. `shared` is the kind of contact of each (see `kinds_of_contact`).
+    `shared` is the kind of contact of each pair (see `kinds_of_contact`). The point ids of vertices
+    are set where a pair may share a segment.
     """
     shared = np.empty(len(pairs), np.int8)
     arrays = [(kernel_input(vertices), kernel_input(faces)) for vertices, faces in meshes]
-    kinds_of_contact(*arrays, kernel_input(pairs), shared)
-    some = np.flatnonzero(shared != POINT)
-    pairs, shared = pairs.take(some, 0), shared.take(some)
-    ids, points, rows = [], [], []
-    for side, (vertices, faces) in enumerate(meshes):
-        used, pairs[:, side] = numbered(pairs[:, side], len(faces))
-        used_vertices, vertex_rows = numbered(faces[used].reshape(-1), len(vertices))
-        ids.append(used.astype(np.int32))
-        # Adding 0.0 turns -0.0 into 0.0, so that equal corners get equal numbers.
-        points.append(vertices[used_vertices] + 0.0)
-        rows.append(vertex_rows.reshape(-1, 3))
-    point_ids = np.split(row_ranks(np.concatenate(points)), [len(points[0])])
-    own, other = (
-        Mesh(points[k][rows[k]], meshes[k][1][ids[k]], point_ids[k][rows[k]], ids[k])
-        for k in (0, 1)
-    )
+    flags = [np.zeros(len(vertices), np.bool_) for vertices, _ in arrays]
+    kinds_of_contact(*arrays, kernel_input(pairs), shared, *flags)
+    used = [np.flatnonzero(some) for some in flags]
+    ranks = row_ranks(np.concatenate([arrays[k][0][used[k]] for k in (0, 1)]))
+    point_ids = [np.empty(len(some), np.int32) for some in flags]
+    for ids, some, numbers in zip(point_ids, used, np.split(ranks, [len(used[0])]), strict=True):
+        ids[some] = numbers
+    own, other = (Mesh(*arrays[k], kernel_input(point_ids[k])) for k in (0, 1))
     return own, other, pairs, shared
 
 
