@@ -30,7 +30,7 @@ from bvh.geometry.pairs.face_contacts import UNDECIDED
 from bvh.geometry.pairs.flat_contacts import AREA, POINT
 from bvh.runtime.arguments import kernel_input
 from bvh.surfaces.cells import signs_of_corners
-from bvh.surfaces.numbering import Mesh, row_ranks, sorted_edges
+from bvh.surfaces.numbering import Mesh, first_rows
 from bvh.surfaces.pair_signs import SIDES, crossing_points
 
 Reals = NDArray[np.float64]
@@ -102,8 +102,8 @@ def curves_of(
     signs = _signs_of(own, other, pairs[unknown])
     generic, crossed = crossed_edges(signs)
     # Two crossings are the ends of a segment.
-    segments = np.flatnonzero(generic & (crossed.sum(axis=1) == 2))
-    by_signs, (pair, event) = pairs[unknown[segments]], crossed[segments].nonzero()
+    cut = np.flatnonzero(generic & (crossed.sum(axis=1) == 2))
+    by_signs, (pair, event) = pairs[unknown[cut]], crossed[cut].nonzero()
     shared[unknown[generic]] = POINT
     touching, exact_end, slow = _segments_of_edges(own, other, pairs, shared, signs[~generic])
     exact = _exact_pairs(own, other, slow)
@@ -111,28 +111,31 @@ def curves_of(
     ends, points, edges = _segment_ends(own, other, by_signs[pair], event, same_mesh)
     if thin:
         _rename_thin((own, other), by_signs[pair], event, ends, points, thin, point_numbers)
-    generic_ones = _Found(points.reshape(-1, 2, 3), by_signs, edges.reshape(-1, 2, 3), ends)
     _, events = crossed_edges(_signs_of(own, other, slow))
     others = _in_rationals(own, other, exact, events, same_mesh, thin, point_numbers)
-    _number_ends(touching, exact_end, others, point_numbers)
+    touching = _with_numbers(touching, exact_end, others, point_numbers)
+    # Exact points have numbers already; those of other ends follow.
+    rows, count = np.concatenate([ends, others.ends]), len(point_numbers)
+    numbers = np.where(rows[:, 0] == RATIONAL, rows[:, 1], count + first_rows(rows)).reshape(-1, 2)
+    generic_ones = _Found(
+        points.reshape(-1, 2, 3), by_signs, edges.reshape(-1, 2, 3), numbers[: len(by_signs)]
+    )
+    others = others._replace(ends=numbers[len(by_signs) :])
     parts = [part for part in (generic_ones, touching, others) if len(part.faces)]
-    columns: Any = zip(*parts, strict=True)
-    found = _Found(*map(np.concatenate, columns)) if len(parts) > 1 else [*parts, others][0]
-    # Ends at exact points have numbers already, some negative; those of others follow.
-    numbers, named = found.ends[:, 1].astype(np.int64), found.ends[:, 0] == RATIONAL
-    numbers -= numbers.min(initial=0)
-    numbers[~named] = row_ranks(found.ends[~named]) + (numbers.max(initial=-1) + 1)
-    numbers = numbers.reshape(-1, 2)
+    columns: Any = [*parts, others][0]
+    if len(parts) > 1:
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        faces = columns[1].astype(np.int64)
+        order = np.argsort(faces[:, 0] << 32 | faces[:, 1])
+        columns = [column[order] for column in columns]
     # An edge in a face belongs to two faces: keep the first of segments with the same ends.
-    order = np.argsort(found.faces[:, 0].astype(np.int64) << 32 | found.faces[:, 1], kind="stable")
-    _, firsts = sorted_edges(numbers[order])
-    first = order[firsts == np.arange(len(order))]
-    segments = found.segments[first]
+    one, two = columns[3].T
+    firsts = first_rows(np.stack([np.minimum(one, two), np.maximum(one, two)], axis=1))
+    first = np.flatnonzero(firsts == np.arange(len(firsts)))
+    polygons = Polygons(own, other, flat) if len(flat) else NO_POLYGONS
+    segments, faces, edges, ends = (column.take(first, 0) for column in columns)
     segments += 0.0  # turns -0.0 into 0.0
-    return Curves(
-        segments, found.faces[first], found.edges[first], numbers[first],
-        Polygons(own, other, flat) if len(flat) else NO_POLYGONS, flat,
-    )  # fmt: skip
+    return Curves(segments, faces, edges, ends, polygons, flat)
 
 
 def _signs_of(own: Mesh, other: Mesh, pairs: Ids) -> NDArray[np.int8]:
@@ -142,12 +145,12 @@ def _signs_of(own: Mesh, other: Mesh, pairs: Ids) -> NDArray[np.int8]:
 
 
 class _Found(NamedTuple):
-    """Segments, with faces and edges as in `Curves`, but faces by their rows in the meshes."""
+    """Segments, with faces and edges as in `Curves`."""
 
     segments: Reals
     faces: Ids
     edges: Ids
-    ends: NDArray[Any]  # (2 n, 4): the rows that identify the ends
+    ends: NDArray[Any]  # (2 n, 4): the rows that identify the ends; later (n, 2), as in `Curves`
 
 
 def crossed_edges(signs: NDArray[np.int8]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -190,8 +193,11 @@ def _segment_ends(
         mesh_ids = 0 * ones if same_mesh else side * ones
         rows[some] = np.column_stack([mesh_ids, np.sort(point_ids), wall])
         edges[some] = np.column_stack([side * ones, np.sort(ids)])
-        # Edges start at the lower point id: the point of a crossing is the same in all its pairs.
-        backward = point_ids[:, 0] > point_ids[:, 1]
+        # Edges start at the end of the lower z, y or x, the first that differs: the point of a
+        # crossing is the same in all its pairs.
+        axis = 2 - (ends[:, 0] != ends[:, 1])[:, ::-1].argmax(axis=1)
+        one, two = np.take_along_axis(ends, axis[:, None, None], 2)[:, :, 0].T
+        backward = one > two
         ends[backward] = ends[backward, ::-1]
         walls, found = second.corners(wall), np.empty((len(face), 3))
         crossing_points(kernel_input(ends), kernel_input(walls), found)
@@ -245,35 +251,33 @@ def _segments_of_edges(
     return touching, exact_end, left_pairs
 
 
-def _number_ends(
+def _with_numbers(
     touching: _Found, exact_end: Callable[[int], Row], others: _Found, numbers: dict[Row, int]
-) -> None:
-    """Replace the `ends` of `touching` by rows that identify them as in `others` (see RATIONAL).
+) -> _Found:
+    """Return `touching` with numbers of ends (n, 2), negative ones except for exact points.
 
-    `touching` and `exact_end` are results of `_segments_of_edges`; `numbers` has the number of each
-    exact point so far, and gets more.
+    `others` has rows of ends in rational numbers (see RATIONAL). `touching` and `exact_end` are
+    results of `_segments_of_edges`; `numbers` has the number of each exact point so far, and gets
+    more.
     """
     # Equal points have equal coordinates (a place), as these are rounded correctly. Points at one
     # place are surely equal if all are corners, or crossings of the same edges.
-    count = len(touching.ends)
+    count, ends = len(touching.ends), touching.ends
     by_number = others.ends[:, 0] == RATIONAL
     unsure = np.empty(0, np.int64)
-    if by_number.any() or (touching.ends[:, 1] >= 0).any():
+    places = ends[:, 0]  # enough if all are corners
+    if by_number.any() or (ends[:, 1] >= 0).any():
         points = touching.segments.reshape(-1, 3), others.segments.reshape(-1, 3)[by_number]
-        places = row_ranks(np.concatenate(points))
-        rows = np.concatenate([touching.ends, others.ends[by_number]])
-        distinct = row_ranks(np.column_stack([places, rows]))
-        kinds = places[np.unique(distinct, return_index=True)[1]]
-        unsure = np.flatnonzero(np.bincount(kinds, minlength=count)[places[:count]] > 1)
-    else:
-        # All are corners, whose point ids are in the order of places.
-        places = touching.ends[:, 0].copy()
+        places = first_rows(np.concatenate(points) + 0.0)
+        rows = np.concatenate([ends, others.ends[by_number]])
+        distinct = first_rows(np.column_stack([places, rows]))
+        kinds = places[distinct == np.arange(len(distinct))]
+        unsure = np.flatnonzero(np.bincount(kinds)[places[:count]] > 1)
     # A sure end is numbered by its place, negative to differ from the numbers of exact points.
-    touching.ends[:] = 0
-    touching.ends[:, 0] = RATIONAL
-    touching.ends[:, 1] = -1 - places[:count]
+    found = -1 - places[:count].astype(np.int64)
     for n in unsure.tolist():
-        touching.ends[n, 1] = numbers.setdefault(exact_end(n), len(numbers))
+        found[n] = numbers.setdefault(exact_end(n), len(numbers))
+    return touching._replace(ends=found.reshape(-1, 2))
 
 
 class _Pair(NamedTuple):

@@ -64,6 +64,39 @@ def _ranks_of(column: NDArray[Any]) -> tuple[Whole, int]:
 
 
 @entry
+def match_rows(rows, table, first):
+    """Write the number of the first row that is equal to each of `rows` (n, k), to `first` (n,).
+
+    `table`, a power of two above n, is memory of -1: a hash table with open addressing.
+    """
+    for n in range(len(rows)):
+        code = np.int64(0)
+        for k in range(rows.shape[1]):
+            # An odd number without a pattern, 2**64 divided by the golden ratio, as an int64.
+            code = (code ^ rows[n, k]) * np.int64(-0x61C8864680B583EB)
+            code ^= code >> 32
+        at, same = code & (len(table) - 1), False
+        while not same and table[at] >= 0:
+            same = True
+            for k in range(rows.shape[1]):
+                same = same and rows[table[at], k] == rows[n, k]
+            at = at if same else (at + 1) & (len(table) - 1)
+        if not same:
+            table[at] = n
+        first[n] = table[at]
+
+
+def first_rows(rows: NDArray[Any]) -> Whole:
+    """Return (n,) the number of the first row that is equal to each of `rows` (n, k).
+
+    Rows are of integers or, without -0.0 and NaN, of doubles.
+    """
+    first, size = np.empty(len(rows), np.int64), 1 << (2 * len(rows)).bit_length()
+    match_rows(kernel_input(rows).view(np.int64), np.full(size, -1, np.int32), first)
+    return first
+
+
+@entry
 def sort_edges(low, high, order, first, counts):
     """Sort edges by their ends: write `order` (m,) and `first` (m,).
 
@@ -165,9 +198,10 @@ def kinds_of_pairs(
     flags = [np.zeros(len(vertices), np.bool_) for vertices, _ in arrays]
     kinds_of_contact(*arrays, kernel_input(pairs), shared, *flags)
     used = [np.flatnonzero(some) for some in flags]
-    ranks = row_ranks(np.concatenate([arrays[k][0][used[k]] for k in (0, 1)]))
+    # Adding 0.0 turns -0.0 into 0.0.
+    firsts = first_rows(np.concatenate([arrays[k][0][used[k]] for k in (0, 1)]) + 0.0)
     point_ids = [np.empty(len(some), np.int32) for some in flags]
-    for ids, some, numbers in zip(point_ids, used, np.split(ranks, [len(used[0])]), strict=True):
+    for ids, some, numbers in zip(point_ids, used, np.split(firsts, [len(used[0])]), strict=True):
         ids[some] = numbers
     own, other = (Mesh(*arrays[k], kernel_input(point_ids[k])) for k in (0, 1))
     return own, other, pairs, shared
@@ -178,4 +212,5 @@ def _warm() -> None:
     """Compile the kernels of this module."""
     ids = np.zeros(3, np.int64)
     sorted_edges(np.zeros((1, 2), np.int64))
+    first_rows(np.zeros((1, 2), np.int64))
     connected(ids, ids, 3)

@@ -16,7 +16,6 @@ from bvh.geometry.pairs.common_polygons import (
     face_of,
     least,
     share_a_segment,
-    share_an_area,
     sides_of,
 )
 from bvh.geometry.pairs.face_contacts import EDGE, UNDECIDED, edge_in, touches_at_most
@@ -159,21 +158,15 @@ def _segment_in_line(a, k, b, m, codes, points):
 
 @kernel
 def _flat_segment(a, b, codes, points):
-    """Write the segment that two faces in one plane share; return 2, 0, or UNSURE for an area."""
+    """Write the segment that two faces in one plane share; return 2, or 0 for none."""
     stay_outlined()
+    for k in range(3):
+        i, j = corner_index(a[k], b), corner_index(a[(k + 1) % 3], b)
+        if i >= 0 and j >= 0:
+            return _segment_in_line(a, k, b, i if j == (i + 1) % 3 else j, codes, points)
     axis = spread_axis(b)
     c, d = projected(a, axis), projected(b, axis)
-    for k in range(3):
-        m, i, j = (k + 1) % 3, corner_index(a[k], b), corner_index(a[(k + 1) % 3], b)
-        if i >= 0 and j >= 0:
-            # The edge is also one of b, whose third corner is 3 - i - j.
-            side = orient2d(c[k], c[m], c[3 - k - m])
-            if side * orient2d(c[k], c[m], d[3 - i - j]) > 0:
-                return UNSURE
-            return _segment_in_line(a, k, b, i if j == (i + 1) % 3 else j, codes, points)
-    sides, sides2 = sides_of(c, orient2d(*c), d), sides_of(d, orient2d(*d), c)
-    if share_an_area(sides, sides2):
-        return UNSURE
+    sides = sides_of(c, orient2d(*c), d)
     for k in range(3):
         for m in range(3):
             if share_a_segment(c, d, sides, k, m):
@@ -216,12 +209,12 @@ def edge_segments(own, other, pairs, shared, signs, rows, codes, points):
             s, t = (sides[0], sides[1], sides[2]), (sides[3], sides[4], sides[5])
             examined += 1
         k, m = edge_in(s), edge_in(t)
-        if kind == EDGE:
-            size = _segment(a, _common_edge(a, b), b, True, codes[at], points[at])
-        elif kind == UNDECIDED and (spread_axis(a) < 0 or spread_axis(b) < 0):
-            size, thin = UNSURE, thin + 1
-        elif s == (0, 0, 0):
+        if kind == SEGMENT:
             size = _flat_segment(a, b, codes[at], points[at])
+        elif kind == EDGE:
+            size = _segment(a, _common_edge(a, b), b, True, codes[at], points[at])
+        elif spread_axis(a) < 0 or spread_axis(b) < 0:
+            size, thin = UNSURE, thin + 1
         elif touches_at_most(s) or touches_at_most(t):
             size = 0
         elif k >= 0:
