@@ -137,6 +137,17 @@ def sorted_edges(ends: Whole) -> tuple[Whole, Whole]:
     return order, first
 
 
+def runs(ordered: Whole) -> tuple[Whole, Whole]:
+    """Return (starts, lengths) of the runs of equal numbers in an array."""
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)])
+    return starts, np.diff(starts, append=len(ordered))
+
+
+def next_corner(corners: Whole) -> Whole:
+    """Return the next corner in the same face for each corner; corner k of face i is 3 i + k."""
+    return np.where(corners % 3 == 2, corners - 2, corners + 1)
+
+
 @inlined
 def _root(part, i):
     """Return the root of i, and halve the path to it."""
