@@ -30,7 +30,7 @@ from bvh.geometry.pairs.face_contacts import UNDECIDED
 from bvh.geometry.pairs.flat_contacts import AREA, POINT
 from bvh.runtime.arguments import kernel_input
 from bvh.surfaces.cells import signs_of_corners
-from bvh.surfaces.numbering import Mesh, first_rows
+from bvh.surfaces.numbering import Mesh, first_edges, first_rows
 from bvh.surfaces.pair_signs import SIDES, crossing_points
 
 Reals = NDArray[np.float64]
@@ -129,8 +129,7 @@ def curves_of(
         order = np.argsort(faces[:, 0] << 32 | faces[:, 1])
         columns = [column[order] for column in columns]
     # An edge in a face belongs to two faces: keep the first of segments with the same ends.
-    one, two = columns[3].T
-    firsts = first_rows(np.stack([np.minimum(one, two), np.maximum(one, two)], axis=1))
+    firsts = first_edges(columns[3])
     first = np.flatnonzero(firsts == np.arange(len(firsts)))
     polygons = Polygons(own, other, flat) if len(flat) else NO_POLYGONS
     segments, faces, edges, ends = (column.take(first, 0) for column in columns)

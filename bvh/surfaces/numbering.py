@@ -96,45 +96,10 @@ def first_rows(rows: NDArray[Any]) -> Whole:
     return first
 
 
-@entry
-def sort_edges(low, high, order, first, counts):
-    """Sort edges by their ends: write `order` (m,) and `first` (m,).
-
-    `low` and `high` (m,) are numbers of their lower and higher ends. `order` gets all edges by
-    `low`, then by `high`, then by number; `first`, for each edge, the first one with the same ends.
-    `counts` (n + 1,) is memory for n numbers.
-    """
-    # Sort by `high` into `first`, then by `low` into `order`: both by counting.
-    for step in range(2):
-        ends = high if step == 0 else low
-        counts[:] = 0
-        for edge in range(len(ends)):
-            counts[ends[edge] + 1] += 1
-        for k in range(1, len(counts)):
-            counts[k] += counts[k - 1]
-        for n in range(len(ends)):
-            edge = n if step == 0 else first[n]
-            place = counts[ends[edge]]
-            counts[ends[edge]] = place + 1
-            if step == 0:
-                first[place] = edge
-            else:
-                order[place] = edge
-    last = np.int64(0)
-    for n in range(len(order)):
-        edge = order[n]
-        if n == 0 or low[edge] != low[last] or high[edge] != high[last]:
-            last = edge
-        first[edge] = last
-
-
-def sorted_edges(ends: Whole) -> tuple[Whole, Whole]:
-    """Return both results of `sort_edges` for edges (m, 2), in either direction."""
-    order, first = np.empty((2, len(ends)), np.int64)
+def first_edges(ends: NDArray[Any]) -> Whole:
+    """Return (n,) the first of some edges (n, 2) that has the same ends, in either direction."""
     one, two = ends.T
-    counts = np.empty(ends.max(initial=0) + 2, np.int64)
-    sort_edges(np.minimum(one, two), np.maximum(one, two), order, first, counts)
-    return order, first
+    return first_rows(np.stack([np.minimum(one, two), np.maximum(one, two)], axis=1))
 
 
 def runs(ordered: Whole) -> tuple[Whole, Whole]:
@@ -222,6 +187,5 @@ def kinds_of_pairs(
 def _warm() -> None:
     """Compile the kernels of this module."""
     ids = np.zeros(3, np.int64)
-    sorted_edges(np.zeros((1, 2), np.int64))
     first_rows(np.zeros((1, 2), np.int64))
     connected(ids, ids, 3)

@@ -16,7 +16,7 @@ from bvh.geometry.arithmetic.rational import Face, Row, exact_face
 from bvh.geometry.point_triangle import distances_to_edges
 from bvh.geometry.triangles import unit_normals
 from bvh.runtime.arguments import kernel_input
-from bvh.surfaces.numbering import connected, next_corner, row_ranks, runs, sorted_edges
+from bvh.surfaces.numbering import connected, first_edges, next_corner, row_ranks, runs
 from bvh.surfaces.pair_signs import UNKNOWN, Joints, count_crossings, find_bends
 from bvh.tree.open_edges import hashes
 
@@ -300,15 +300,20 @@ class Surface:
             inside = inside != crossed
         return inside
 
+    def _twins(self, used: Whole) -> tuple[Whole, Whole]:
+        """Return, in two arrays, pairs of `used` edges 3 i + k that alone have the same ends."""
+        firsts = self.first_of_edge[used]
+        alone = np.bincount(firsts)[firsts] == 2
+        used, firsts = used[alone], firsts[alone]
+        last = np.empty(3 * len(self.corners), np.int64)
+        last[firsts] = used
+        twins = last[firsts]
+        return used[twins != used], twins[twins != used]
+
     @cached_property
     def _joined(self) -> tuple[Whole, Whole]:
         """Twins, in two arrays: edges 3 i + k with the same ends, of just two uncancelled faces."""
-        used = self._edge_order
-        if self.cancelled.any():
-            used = used[~self.cancelled[used // 3]]
-        starts, counts = runs(self.first_of_edge[used])
-        two = starts[counts == 2]
-        return used[two], used[two + 1]
+        return self._twins(np.flatnonzero(np.repeat(~self.cancelled, 3)))
 
     @cached_property
     def joints(self) -> Joints:
@@ -325,20 +330,10 @@ class Surface:
         return joints
 
     @cached_property
-    def _sorted_edges(self) -> tuple[Whole, Whole]:
-        """Both results of `sort_edges`; edge 3 i + k is edge k of face i."""
-        ids = self.point_ids
-        return sorted_edges(np.stack([ids, np.roll(ids, -1, axis=1)], axis=2).reshape(-1, 2))
-
-    @property
-    def _edge_order(self) -> Whole:
-        """(3 m,) edges, 3 i + k, in an order in which those with the same ends are neighbours."""
-        return self._sorted_edges[0]
-
-    @property
     def first_of_edge(self) -> Whole:
         """(3 m,) for each edge, 3 i + k, the number of the first edge with the same ends."""
-        return self._sorted_edges[1]
+        ids = self.point_ids
+        return first_edges(np.stack([ids, np.roll(ids, -1, axis=1)], axis=2).reshape(-1, 2))
 
     @cached_property
     def _creases(self) -> Any:
@@ -346,10 +341,8 @@ class Surface:
 
         None if no two neighbours are nearly in one plane (FLAT): all edges then bound flat parts.
         """
-        order = self._edge_order
-        starts, counts = runs(self.first_of_edge[order])
-        two = starts[counts == 2]
-        one, other = order[two], order[two + 1]
+        every = np.arange(len(self.first_of_edge))
+        one, other = self._twins(every)
         normals, points = unit_normals(self.corners), self.corners.reshape(-1, 3)
         turned = np.abs(np.cross(normals[one // 3], normals[other // 3])).max(axis=1)
         start = points[one]
@@ -359,10 +352,9 @@ class Surface:
         flat = (turned <= FLAT) & ((sides[0] * sides[1]).sum(axis=1) < 0.0)
         if not flat.any():
             return None
-        creased = np.ones(len(order), np.bool_)
+        creased = self.first_of_edge == every
         creased[one[flat]] = False
-        firsts = order[starts]
-        firsts = firsts[creased[firsts]]
+        firsts = np.flatnonzero(creased)
         ends = self.point_ids.reshape(-1)[np.stack([firsts, next_corner(firsts)], axis=1)]
         return type(self.tree).from_triangles(self.positions, ends[:, [0, 1, 1]], warn=False)
 

@@ -20,7 +20,7 @@ from bvh.geometry.pairs.common_polygons import (
 )
 from bvh.geometry.pairs.face_contacts import EDGE, UNDECIDED, edge_in, touches_at_most
 from bvh.geometry.pairs.face_overlap import corner_index
-from bvh.geometry.pairs.flat_contacts import SEGMENT
+from bvh.geometry.pairs.flat_contacts import AREA, POINT, SEGMENT
 from bvh.geometry.pairs.triangle_overlap import along_common_line, spread_axis
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
@@ -200,7 +200,7 @@ def edge_segments(own, other, pairs, shared, signs, rows, codes, points):
     at = left = thin = examined = 0
     for n in range(len(pairs)):
         kind = shared[n]
-        if kind != SEGMENT and kind != EDGE and kind != UNDECIDED:
+        if kind == POINT or kind == AREA:
             continue
         a, b = face_of(own, pairs[n, 0]), face_of(other, pairs[n, 1])
         s = t = (np.int8(0), np.int8(0), np.int8(0))
@@ -271,6 +271,6 @@ def _warm() -> None:
     codes, rows = np.zeros((1, 2), np.int8), np.zeros(1, np.int64)
     signs, points = np.zeros((1, 15), np.int8), np.zeros((1, 2, 3))
     edge_segments(mesh, mesh, pairs, codes[:, 0].copy(), signs, rows, codes, points)
-    ids = np.zeros((1, 3), np.int32), np.zeros(3, np.int64)
+    ids = np.zeros((1, 3), np.int32), np.zeros(3, np.int32)
     edges, ends = np.zeros((1, 2, 3), np.int32), np.zeros((2, 4), np.int32)
     identify_ends(codes, pairs, ids, ids, edges, ends)
