@@ -15,6 +15,7 @@ Regions of the nearest point: Ericson 2005, "Real-Time Collision Detection", 5.1
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic import feature_distances, floats
 from bvh.geometry.arithmetic.exact_sums import add_product, leading, new_sum
@@ -317,3 +318,19 @@ def _nearest_of_all(p, v0, v1, v2, k, exactly):
     if unsure and best > 0.0 and floats.scale_by(best, e + k) < NEAR:
         best = NAN
     return best, e, u, v
+
+
+def distances_to_edges(
+    offsets: NDArray[np.float64], edges: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the distances (...) of points from the nearest one of three edges.
+
+    `edges` (..., 3, 3) are the vectors of the edges, `offsets` (..., 3, 3) those from the start of
+    each edge to the point.
+    """
+    # The share is that of the nearest point on the edge; NaN, of an edge of length 0, becomes 0.
+    with np.errstate(all="ignore"):
+        share = (offsets * edges).sum(axis=-1) / (edges * edges).sum(axis=-1)
+    share = np.clip(np.nan_to_num(share), 0.0, 1.0)
+    off = ((offsets - share[..., None] * edges) ** 2).sum(axis=-1)
+    return np.asarray(np.sqrt(off.min(axis=-1)))

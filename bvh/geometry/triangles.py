@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.arithmetic import edge_sides, floats
 from bvh.geometry.arithmetic.edge_sides import NO_VERTEX, REACH, sides, turned
@@ -329,3 +329,10 @@ def ray_triangle(
 
 
 warms("rays and triangles")(lambda: ray_triangle([5, 5, 5], [-1, -1, -1], *np.eye(3)))
+
+
+def unit_normals(corners: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return normals of length 1 of triangles (n, 3, 3); NaN for those without area."""
+    normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    with np.errstate(all="ignore"):
+        return np.asarray(normal / np.sqrt((normal**2).sum(axis=1, keepdims=True)))

@@ -92,6 +92,11 @@ typedef struct {
 } bvh_i4_2d;
 
 typedef struct {
+    bvh_f8_2d _0;
+    bvh_i4_2d _1;
+} bvh_Tuple_2;
+
+typedef struct {
     int64_t *data;
     int64_t shape[2];
 } bvh_i8_2d;
@@ -103,8 +108,8 @@ typedef struct {
 
 typedef struct {
     int64_t kernel_status, kernel_error;
-    bvh_f8_3d own;
-    bvh_f8_3d other;
+    bvh_Tuple_2 own;
+    bvh_Tuple_2 other;
     bvh_i4_2d pairs;
     bvh_i8_2d scratch;
     bvh_f8_2d corners;
@@ -122,21 +127,29 @@ typedef struct {
 
 typedef struct {
     int64_t kernel_status, kernel_error;
-    bvh_f8_3d own;
-    bvh_f8_3d other;
+    int64_t result_0;
+    int64_t result_1;
+    int64_t result_2;
+    bvh_Tuple_2 own;
+    bvh_Tuple_2 other;
     bvh_i4_2d pairs;
     bvh_i1_1d shared;
     bvh_i1_2d signs;
+    bvh_i8_1d rows;
     bvh_i1_2d codes;
     bvh_f8_3d points;
-    bvh_i8_1d sizes;
 } bvh_edge_segments_words;
 void bvh_edge_segments(bvh_edge_segments_words *words);
 
 typedef struct {
+    int32_t *data;
+    int64_t shape[1];
+} bvh_i4_1d;
+
+typedef struct {
     bvh_i4_2d _0;
-    bvh_i8_2d _1;
-} bvh_Tuple_2;
+    bvh_i4_1d _1;
+} bvh_Tuple_3;
 
 typedef struct {
     int32_t *data;
@@ -147,8 +160,8 @@ typedef struct {
     int64_t kernel_status, kernel_error;
     bvh_i1_2d codes;
     bvh_i4_2d pairs;
-    bvh_Tuple_2 first;
-    bvh_Tuple_2 second;
+    bvh_Tuple_3 first;
+    bvh_Tuple_3 second;
     bvh_i4_3d edges;
     bvh_i4_2d ends;
 } bvh_identify_ends_words;
@@ -157,16 +170,13 @@ void bvh_identify_ends(bvh_identify_ends_words *words);
 /* bvh.geometry.pairs.face_contacts */
 
 typedef struct {
-    bvh_f8_2d _0;
-    bvh_i4_2d _1;
-} bvh_Tuple_3;
-
-typedef struct {
     int64_t kernel_status, kernel_error;
-    bvh_Tuple_3 own;
-    bvh_Tuple_3 other;
+    bvh_Tuple_2 own;
+    bvh_Tuple_2 other;
     bvh_i4_2d pairs;
     bvh_i1_1d kinds;
+    bvh_b1_1d used;
+    bvh_b1_1d used2;
 } bvh_kinds_of_contact_words;
 void bvh_kinds_of_contact(bvh_kinds_of_contact_words *words);
 
@@ -267,11 +277,6 @@ typedef struct {
 void bvh_ray_triangle(bvh_ray_triangle_words *words);
 
 /* bvh.io.polygons */
-
-typedef struct {
-    int32_t *data;
-    int64_t shape[1];
-} bvh_i4_1d;
 
 typedef struct {
     int64_t kernel_status, kernel_error;
@@ -485,13 +490,11 @@ void bvh_connect(bvh_connect_words *words);
 
 typedef struct {
     int64_t kernel_status, kernel_error;
-    bvh_i8_1d low;
-    bvh_i8_1d high;
-    bvh_i8_1d order;
+    bvh_i8_2d rows;
+    bvh_i4_1d table;
     bvh_i8_1d first;
-    bvh_i8_1d counts;
-} bvh_sort_edges_words;
-void bvh_sort_edges(bvh_sort_edges_words *words);
+} bvh_match_rows_words;
+void bvh_match_rows(bvh_match_rows_words *words);
 
 /* bvh.surfaces.overlap_terms */
 

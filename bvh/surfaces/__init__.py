@@ -4,7 +4,7 @@ Each file imports only from those above it. Trees and their queries are argument
 
 | file | contents |
 |---|---|
-| `numbering.py` | Numbers of distinct rows and ids; faces of two meshes that meet, numbered anew |
+| `numbering.py` | Numbers of distinct rows, edges and connected parts; two meshes that meet, with point ids |
 | `pair_signs.py` | Signs of pairs of faces, and the points in which edges cross faces; kernels |
 | `surface.py` | `Surface`: the faces of a closed mesh, and the tables that queries of them share |
 | `cells.py` | Cells around a point and at contacts: which sides of surfaces meet there, decided exactly |

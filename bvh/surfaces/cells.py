@@ -24,10 +24,9 @@ from bvh.geometry.arithmetic.rational import (
     Row,
     between,
     cross,
-    crossing,
     dot,
     dots,
-    exact_point,
+    doubles_near,
     minus,
     rounded,
     times,
@@ -60,9 +59,6 @@ BOTH, FIRST, SECOND = (True, True), (True, False), (False, True)
 # More than the error of the share of an edge, from 0 to 1, at which it enters a box.
 SLACK = 1e-9
 
-# Doubles that are tried near a point, and how far the first is, in sizes of a face.
-TRIES, REACH = 200, 2.0**-8
-
 
 def cells_at(
     surfaces: Sequence[Surface], m: Row, axis: Row, size: float, rng: np.random.Generator
@@ -86,17 +82,8 @@ def cells_at(
                 return None
             for v in directions:
                 half_planes.append((*_across(v, axis, drop), which))
-    # Try random doubles, farther and farther from m, until the cell at one of them is decided. The
-    # first is so far that rounding cannot undo the step.
-    size = max(size * REACH, float(np.abs(at).max()) * 2.0**-40, 2.0**-1000)
-    for _ in range(TRIES):
-        step = rng.normal(size=3)
-        with np.errstate(over="ignore"):
-            q = at + step * size
-        size *= 1.25
-        if not np.isfinite(q).all():
-            break
-        start = exact_point(q.tolist())
+    # Try doubles until the cell at one of them is decided.
+    for q, start in doubles_near(m, size, rng):
         x, y = _across(minus(start, m), axis, drop)
         walls: list[Wall] = []
         for a, b, which in half_planes:
@@ -105,7 +92,7 @@ def cells_at(
         # Try another double if this one is on the line of the segment or in the plane of a wall.
         if (x == 0 and y == 0) or 0 in [wall[0] for wall in walls]:
             continue
-        inside = [_is_inside(surface, q, start, m, at) for surface in surfaces]
+        inside = [surface.is_inside_before(q, start, m) for surface in surfaces]
         if None in inside:
             continue
         # Go around the segment: each wall changes the side of its surface. Walls with the same
@@ -160,31 +147,6 @@ def wings(face: Face, m: Row, axis: Row) -> list[Row] | None:
     # The edge that m is on is along the axis if its inward normal, in the face, is perpendicular.
     inward = face.sides[heights.index(0)]
     return None if dot(inward, axis) != 0 else [inward[:3]]
-
-
-def _is_inside(surface: Surface, q: Reals, start: Row, m: Row, at: Reals) -> bool | None:
-    """Return whether points of the segment from q to m, just before m, are inside a surface.
-
-    None is for undecided. `start` is q in rational numbers, `at` is m rounded to doubles.
-    """
-    inside = surface.is_inside(q)
-    if inside is None:
-        return None
-    # Each face that is crossed between q and m changes the answer. Faces through m (far = 0) do
-    # not, as the points are just before m. `near` and `far` are the heights of q and m over a face.
-    low = np.nextafter(np.minimum(q, at), -np.inf)
-    high = np.nextafter(np.maximum(q, at), np.inf)
-    for face in surface.faces_at(low, high):
-        near, far = dot(face.plane, start), dot(face.plane, m)
-        if near == 0 and face.has_area:
-            return None
-        if near < 0 < far or far < 0 < near:
-            place = crossing(start, m, face.plane)
-            least = min(dots(place, face.sides))
-            if least == 0:
-                return None
-            inside ^= least > 0
-    return inside
 
 
 def cells_along(

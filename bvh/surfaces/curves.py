@@ -25,13 +25,13 @@ from bvh.geometry.arithmetic.rational import (
     rounded,
 )
 from bvh.geometry.pairs.common_polygons import CROSSED, MOST, ROWS, UNSURE, common_polygons
-from bvh.geometry.pairs.edge_segments import THIN, edge_segments, identify_ends
+from bvh.geometry.pairs.edge_segments import edge_segments, identify_ends
 from bvh.geometry.pairs.face_contacts import UNDECIDED
-from bvh.geometry.pairs.flat_contacts import AREA
+from bvh.geometry.pairs.flat_contacts import AREA, POINT
 from bvh.runtime.arguments import kernel_input
 from bvh.surfaces.cells import signs_of_corners
-from bvh.surfaces.numbering import Mesh, row_ranks, sorted_edges
-from bvh.surfaces.pair_signs import SIDES, SIGNS, crossing_points
+from bvh.surfaces.numbering import Mesh, first_edges, first_rows
+from bvh.surfaces.pair_signs import SIDES, crossing_points
 
 Reals = NDArray[np.float64]
 Ids = NDArray[np.int32]
@@ -45,25 +45,37 @@ Thin = set[tuple[int, int, int]]
 
 
 class Polygons(NamedTuple):
-    """Convex polygons: polygon i has ``sizes[i]`` rows of ``corners``, from ``starts[i]`` on."""
+    """Convex polygons that pairs of faces in one plane share; they are computed when asked for."""
 
-    corners: Reals  # (c, 3)
-    starts: Whole  # (n,)
-    sizes: Whole  # (n,): 0 for none
+    own: Mesh
+    other: Mesh
+    pairs: Ids  # (n, 2)
 
     def arrays(self) -> list[Reals]:
-        """Return the corners of each polygon, without those of size 0."""
-        found = np.empty(len(self.sizes), object)
+        """Return the corners of each polygon."""
+        count, meshes = len(self.pairs), (self.own, self.other)
+        corners, found = np.empty((MOST * count, 3)), np.empty(count, object)
+        (starts, sizes), scratch = np.empty((2, count), np.int64), np.empty((ROWS, MOST + 1), int)
+        arrays = [mesh[:2] for mesh in meshes]
+        common_polygons(*arrays, kernel_input(self.pairs), scratch, corners, starts, sizes)
         for size in range(3, MOST + 1):
-            # Many arrays of one size are made faster from a larger one.
-            rows = np.flatnonzero(self.sizes == size)
-            corners = self.corners[self.starts[rows, None] + np.arange(size)]
-            for n, polygon in zip(rows.tolist(), corners, strict=True):
+            # Many arrays of one size are made faster from a larger one. Adding 0.0 turns -0.0 into
+            # 0.0.
+            rows = np.flatnonzero(sizes == size)
+            polygons = corners[starts[rows, None] + np.arange(size)] + 0.0
+            for n, polygon in zip(rows.tolist(), polygons, strict=True):
                 found[n] = polygon
-        return list(found[self.sizes > 0])
+        for n in np.flatnonzero(sizes == UNSURE).tolist():
+            faces = (
+                exact_face(mesh.corners(k).tolist())
+                for mesh, k in zip(meshes, self.pairs[n].tolist(), strict=True)
+            )
+            found[n] = np.array([rounded(p) for p in common(*faces)[1]])
+        return list(found)
 
 
-NO_POLYGONS = Polygons(np.empty((0, 3)), np.empty(0, np.int64), np.empty(0, np.int64))
+_NONE = Mesh(np.empty((0, 3)), np.empty((0, 3), np.int32), np.empty(0, np.int32))
+NO_POLYGONS = Polygons(_NONE, _NONE, np.empty((0, 2), np.int32))
 
 
 class Curves(NamedTuple):
@@ -74,7 +86,7 @@ class Curves(NamedTuple):
     edges: Ids  # (n, 2, 3): mesh and vertices of the edge that an end is on; a vertex is repeated
     ends: Whole  # (n, 2): numbers of the ends, equal where segments share an end
     polygons: Polygons
-    polygon_faces: Ids  # (p, 2), of the polygons whose size is not 0
+    polygon_faces: Ids  # (p, 2)
 
 
 def curves_of(
@@ -82,77 +94,62 @@ def curves_of(
 ) -> Curves:
     """Return the curves in which faces of two meshes meet; if `same_mesh`, of a mesh and itself.
 
-    All but `same_mesh` are results of `faces_that_meet`. Pairs share an area (`flat`), are decided
-    by signs alone (`by_signs`), or left to edges in planes and rational numbers (`rest`).
+    All but `same_mesh` are results of `kinds_of_pairs`. Pairs share an area (`flat`), are decided
+    by signs alone (`generic`), or left to edges in planes and rational numbers.
     """
-    signs, unknown = np.zeros((len(pairs), SIGNS), np.int8), np.flatnonzero(shared == UNDECIDED)
-    signs[unknown] = signs_of_corners(own.corners, other.corners, pairs[unknown])
-    # Pairs without a corner in the plane of the other face.
-    off_planes = unknown[(signs[unknown, :SIDES] != 0).all(axis=1)]
-    generic, crossed = crossed_edges(signs[off_planes])
+    flat = pairs.take(np.flatnonzero(shared == AREA), 0)
+    unknown = np.flatnonzero(shared == UNDECIDED)
+    signs = _signs_of(own, other, pairs[unknown])
+    generic, crossed = crossed_edges(signs)
     # Two crossings are the ends of a segment.
-    segments = np.flatnonzero(generic & (crossed.sum(axis=1) == 2))
-    by_signs = off_planes[segments]
-    pair, event = crossed[segments].nonzero()
-    flat = np.flatnonzero(shared == AREA)
-    polygons = _polygons_in_planes(own, other, pairs[flat])
-    left, unsure = np.ones(len(pairs), np.bool_), polygons.sizes == UNSURE
-    left[off_planes[generic]], left[flat] = False, unsure
-    polygons.sizes[unsure], rest = 0, np.flatnonzero(left)
-    touching, exact_end, slow = _segments_of_edges(
-        own, other, pairs[rest], shared[rest], signs[rest]
-    )
-    exact = _exact_pairs(own, other, pairs[rest[slow]])
+    cut = np.flatnonzero(generic & (crossed.sum(axis=1) == 2))
+    by_signs, (pair, event) = pairs[unknown[cut]], crossed[cut].nonzero()
+    shared[unknown[generic]] = POINT
+    touching, exact_end, slow = _segments_of_edges(own, other, pairs, shared, signs[~generic])
+    exact = _exact_pairs(own, other, slow)
     thin, point_numbers = _thin_edges((own, other), exact, same_mesh), dict[Row, int]()
-    crossing_pairs = pairs[by_signs[pair]]
-    ends, points, edges = _segment_ends(own, other, crossing_pairs, event, same_mesh)
+    ends, points, edges = _segment_ends(own, other, by_signs[pair], event, same_mesh)
     if thin:
-        _rename_thin((own, other), crossing_pairs, event, ends, points, thin, point_numbers)
-    generic_ones = _Found(points.reshape(-1, 2, 3), pairs[by_signs], edges.reshape(-1, 2, 3), ends)
-    _, events = crossed_edges(signs[rest[slow]])
-    slow_polygons, others = _in_rationals(own, other, exact, events, same_mesh, thin, point_numbers)
-    for n, polygon in slow_polygons:
-        row = np.searchsorted(flat, rest[slow[n]])
-        polygons.sizes[row] = len(polygon)
-        polygons.corners[polygons.starts[row] :][: len(polygon)] = polygon
-    _number_ends(touching, exact_end, others, point_numbers)
+        _rename_thin((own, other), by_signs[pair], event, ends, points, thin, point_numbers)
+    _, events = crossed_edges(_signs_of(own, other, slow))
+    others = _in_rationals(own, other, exact, events, same_mesh, thin, point_numbers)
+    touching = _with_numbers(touching, exact_end, others, point_numbers)
+    # Exact points have numbers already; those of other ends follow.
+    rows, count = np.concatenate([ends, others.ends]), len(point_numbers)
+    numbers = np.where(rows[:, 0] == RATIONAL, rows[:, 1], count + first_rows(rows)).reshape(-1, 2)
+    generic_ones = _Found(
+        points.reshape(-1, 2, 3), by_signs, edges.reshape(-1, 2, 3), numbers[: len(by_signs)]
+    )
+    others = others._replace(ends=numbers[len(by_signs) :])
     parts = [part for part in (generic_ones, touching, others) if len(part.faces)]
-    columns: Any = zip(*parts, strict=True)
-    found = _Found(*map(np.concatenate, columns)) if len(parts) > 1 else [*parts, others][0]
-    # Ends at exact points have numbers already, some negative; those of others follow.
-    numbers, named = found.ends[:, 1].astype(np.int64), found.ends[:, 0] == RATIONAL
-    numbers -= numbers.min(initial=0)
-    numbers[~named] = row_ranks(found.ends[~named]) + (numbers.max(initial=-1) + 1)
-    numbers = numbers.reshape(-1, 2)
-    faces = np.stack([own.ids[found.faces[:, 0]], other.ids[found.faces[:, 1]]], axis=1)
+    columns: Any = [*parts, others][0]
+    if len(parts) > 1:
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        faces = columns[1].astype(np.int64)
+        order = np.argsort(faces[:, 0] << 32 | faces[:, 1])
+        columns = [column[order] for column in columns]
     # An edge in a face belongs to two faces: keep the first of segments with the same ends.
-    order = np.argsort(faces[:, 0].astype(np.int64) << 32 | faces[:, 1], kind="stable")
-    _, firsts = sorted_edges(numbers[order])
-    first = order[firsts == np.arange(len(order))]
-    rows = pairs[flat[polygons.sizes > 0]]
-    return Curves(
-        found.segments[first], faces[first], found.edges[first], numbers[first], polygons,
-        np.stack([own.ids[rows[:, 0]], other.ids[rows[:, 1]]], 1),
-    )  # fmt: skip
+    firsts = first_edges(columns[3])
+    first = np.flatnonzero(firsts == np.arange(len(firsts)))
+    polygons = Polygons(own, other, flat) if len(flat) else NO_POLYGONS
+    segments, faces, edges, ends = (column.take(first, 0) for column in columns)
+    segments += 0.0  # turns -0.0 into 0.0
+    return Curves(segments, faces, edges, ends, polygons, flat)
 
 
-def _polygons_in_planes(own: Mesh, other: Mesh, pairs: Ids) -> Polygons:
-    """Return the polygons that pairs of faces in one plane share; a size is UNSURE if undecided."""
-    corners, sizes = np.empty((MOST * len(pairs), 3)), np.empty(len(pairs), np.int64)
-    starts, scratch = np.zeros(len(pairs) + 1, np.int64), np.empty((ROWS, MOST + 1), np.int64)
-    inputs = kernel_input(pairs), scratch, corners, starts, sizes
-    common_polygons(own.corners, other.corners, *inputs)
-    # A copy, because `corners` has room for the most corners of each pair.
-    return Polygons(corners[: starts[-1]].copy(), starts[:-1], sizes)
+def _signs_of(own: Mesh, other: Mesh, pairs: Ids) -> NDArray[np.int8]:
+    """Return the signs (n, SIGNS) of pairs (n, 2) of faces, see `pair_signs`."""
+    corners = own.corners(pairs[:, 0]), other.corners(pairs[:, 1])
+    return signs_of_corners(*corners, np.arange(len(pairs), dtype=np.int32)[:, None].repeat(2, 1))
 
 
 class _Found(NamedTuple):
-    """Segments, with faces and edges as in `Curves`, but faces by their rows in the meshes."""
+    """Segments, with faces and edges as in `Curves`."""
 
     segments: Reals
     faces: Ids
     edges: Ids
-    ends: NDArray[Any]  # (2 n, 4): the rows that identify the ends
+    ends: NDArray[Any]  # (2 n, 4): the rows that identify the ends; later (n, 2), as in `Curves`
 
 
 def crossed_edges(signs: NDArray[np.int8]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -189,18 +186,19 @@ def _segment_ends(
     for side, (mesh, second) in enumerate(((own, other), (other, own))):
         some = event // 3 == side
         face, k = pairs[some, side], event[some] % 3
-        point_ids, ids, ends = (
-            np.stack([array[face, k], array[face, (k + 1) % 3]], axis=1)
-            for array in (mesh.point_ids, mesh.faces, mesh.corners)
-        )
+        ids = np.stack([mesh.faces[face, k], mesh.faces[face, (k + 1) % 3]], axis=1)
+        point_ids, ends = mesh.point_ids[ids], mesh.vertices[ids]
         wall, ones = pairs[some, 1 - side], np.ones(len(face), np.int64)
         mesh_ids = 0 * ones if same_mesh else side * ones
-        rows[some] = np.column_stack([mesh_ids, np.sort(point_ids), second.ids[wall]])
+        rows[some] = np.column_stack([mesh_ids, np.sort(point_ids), wall])
         edges[some] = np.column_stack([side * ones, np.sort(ids)])
-        # Edges start at the lower point id: the point of a crossing is the same in all its pairs.
-        backward = point_ids[:, 0] > point_ids[:, 1]
+        # Edges start at the end of the lower z, y or x, the first that differs: the point of a
+        # crossing is the same in all its pairs.
+        axis = 2 - (ends[:, 0] != ends[:, 1])[:, ::-1].argmax(axis=1)
+        one, two = np.take_along_axis(ends, axis[:, None, None], 2)[:, :, 0].T
+        backward = one > two
         ends[backward] = ends[backward, ::-1]
-        walls, found = second.corners[wall], np.empty((len(face), 3))
+        walls, found = second.corners(wall), np.empty((len(face), 3))
         crossing_points(kernel_input(ends), kernel_input(walls), found)
         # NaN: double-doubles are not accurate enough.
         for n in np.flatnonzero(np.isnan(found).any(axis=1)).tolist():
@@ -212,22 +210,24 @@ def _segment_ends(
 
 def _segments_of_edges(
     own: Mesh, other: Mesh, pairs: Ids, shared: NDArray[np.int8], signs: NDArray[np.int8]
-) -> tuple[_Found, Callable[[int], Row], Whole]:
-    """Return (segments, exact_end, rows) of pairs in which an edge is in the plane of a face.
+) -> tuple[_Found, Callable[[int], Row], Ids]:
+    """Return (segments, exact_end, slow) of pairs in which an edge is in the plane of a face.
 
-    `exact_end(n)` is the exact point of end n. `rows` are the pairs left to rational numbers. The
-    row of an end is that of `identify_ends`.
+    `exact_end(n)` is the exact point of end n. `slow` are the pairs left to rational numbers. The
+    row of an end is that of `identify_ends`. `shared` and `signs` are as in `edge_segments`.
     """
-    codes, points = np.empty((len(pairs), 2), np.int8), np.empty((len(pairs), 2, 3))
-    sizes = np.empty(len(pairs), np.int64)
-    inputs = kernel_input(pairs), kernel_input(shared), kernel_input(signs)
-    edge_segments(own.corners, other.corners, *inputs, codes, points, sizes)
-    if (sizes == THIN).any():
+    most = np.count_nonzero((shared != POINT) & (shared != AREA))
+    codes, points = np.empty((most, 2), np.int8), np.empty((most, 2, 3))
+    rows, contacts = np.empty(most, np.int64), (kernel_input(pairs), kernel_input(shared))
+    inputs = own[:2], other[:2], *contacts, kernel_input(signs)
+    count, left, thin = edge_segments(*inputs, rows, codes, points)
+    slow = rows[most - left :]
+    if thin:
         # Faces without area are ignored, but ends on their edges need rational numbers.
-        sizes[sizes != 0] = UNSURE
-    rows = np.flatnonzero(sizes == 2)
-    points, codes, pairs = points[: len(rows)], codes[: len(rows)], pairs[rows]
-    edges, ends = np.empty((len(rows), 2, 3), np.int32), np.empty((2 * len(rows), 4), np.int32)
+        count, slow = 0, np.append(rows[:count], slow)
+    left_pairs = pairs[np.sort(slow)]
+    points, codes, pairs = points[:count], codes[:count], pairs.take(rows[:count], 0)
+    edges, ends = np.empty((count, 2, 3), np.int32), np.empty((2 * count, 4), np.int32)
     ids = [(mesh.faces, mesh.point_ids) for mesh in (own, other)]
     identify_ends(codes, kernel_input(pairs), *ids, edges, ends)
 
@@ -238,7 +238,7 @@ def _segments_of_edges(
             return exact_point(points[n // 2, n % 2].tolist())
         # Edge k of the first face crosses edge m of the second.
         k, m = divmod(code - CROSSED, 3)
-        one, two = own.corners[i].tolist(), other.corners[j].tolist()
+        one, two = own.corners(i).tolist(), other.corners(j).tolist()
         p, q, plane = one[k], one[(k + 1) % 3], exact_face(two).sides[m]
         # If edge k is in that plane, across the second face, cut edge m by the plane through k.
         heights = dots(plane, [exact_point(p), exact_point(q)])
@@ -247,38 +247,36 @@ def _segments_of_edges(
         return crossing(exact_point(p), exact_point(q), plane)
 
     touching = _Found(points, pairs, edges, ends)
-    return touching, exact_end, np.flatnonzero(sizes == UNSURE)
+    return touching, exact_end, left_pairs
 
 
-def _number_ends(
+def _with_numbers(
     touching: _Found, exact_end: Callable[[int], Row], others: _Found, numbers: dict[Row, int]
-) -> None:
-    """Replace the `ends` of `touching` by rows that identify them as in `others` (see RATIONAL).
+) -> _Found:
+    """Return `touching` with numbers of ends (n, 2), negative ones except for exact points.
 
-    `touching` and `exact_end` are results of `_segments_of_edges`; `numbers` has the number of each
-    exact point so far, and gets more.
+    `others` has rows of ends in rational numbers (see RATIONAL). `touching` and `exact_end` are
+    results of `_segments_of_edges`; `numbers` has the number of each exact point so far, and gets
+    more.
     """
     # Equal points have equal coordinates (a place), as these are rounded correctly. Points at one
     # place are surely equal if all are corners, or crossings of the same edges.
-    count = len(touching.ends)
+    count, ends = len(touching.ends), touching.ends
     by_number = others.ends[:, 0] == RATIONAL
     unsure = np.empty(0, np.int64)
-    if by_number.any() or (touching.ends[:, 1] >= 0).any():
+    places = ends[:, 0]  # enough if all are corners
+    if by_number.any() or (ends[:, 1] >= 0).any():
         points = touching.segments.reshape(-1, 3), others.segments.reshape(-1, 3)[by_number]
-        places = row_ranks(np.concatenate(points))
-        rows = np.concatenate([touching.ends, others.ends[by_number]])
-        distinct = row_ranks(np.column_stack([places, rows]))
-        kinds = places[np.unique(distinct, return_index=True)[1]]
-        unsure = np.flatnonzero(np.bincount(kinds, minlength=count)[places[:count]] > 1)
-    else:
-        # All are corners, whose point ids are in the order of places.
-        places = touching.ends[:, 0].copy()
+        places = first_rows(np.concatenate(points) + 0.0)
+        rows = np.concatenate([ends, others.ends[by_number]])
+        distinct = first_rows(np.column_stack([places, rows]))
+        kinds = places[distinct == np.arange(len(distinct))]
+        unsure = np.flatnonzero(np.bincount(kinds)[places[:count]] > 1)
     # A sure end is numbered by its place, negative to differ from the numbers of exact points.
-    touching.ends[:] = 0
-    touching.ends[:, 0] = RATIONAL
-    touching.ends[:, 1] = -1 - places[:count]
+    found = -1 - places[:count].astype(np.int64)
     for n in unsure.tolist():
-        touching.ends[n, 1] = numbers.setdefault(exact_end(n), len(numbers))
+        found[n] = numbers.setdefault(exact_end(n), len(numbers))
+    return touching._replace(ends=found.reshape(-1, 2))
 
 
 class _Pair(NamedTuple):
@@ -290,7 +288,7 @@ class _Pair(NamedTuple):
 
 def _exact_pairs(own: Mesh, other: Mesh, pairs: Ids) -> list[_Pair]:
     """Return each of the pairs (n, 2) of faces as a `_Pair`; a face is made exact only once."""
-    first, second = (cache(lambda k, m=mesh: exact_face(m.corners[k].tolist()))
+    first, second = (cache(lambda k, m=mesh: exact_face(m.corners(k).tolist()))
                      for mesh in (own, other))  # fmt: skip
     return [_Pair((i, j), (first(i), second(j))) for i, j in pairs.tolist()]
 
@@ -321,8 +319,8 @@ def _rename_thin(
     for n, (side, first, second) in enumerate(ends[:, :3].tolist()):
         if (side, first, second) in thin:
             mesh, k = int(event[n]) // 3, int(event[n]) % 3
-            corners = meshes[mesh].corners[pairs[n, mesh]]
-            wall = exact_face(meshes[1 - mesh].corners[pairs[n, 1 - mesh]].tolist())
+            corners = meshes[mesh].corners(pairs[n, mesh])
+            wall = exact_face(meshes[1 - mesh].corners(pairs[n, 1 - mesh]).tolist())
             p, q = (exact_point(corner.tolist()) for corner in (corners[k], corners[(k + 1) % 3]))
             point = crossing(p, q, wall.plane)
             ends[n] = RATIONAL, numbers.setdefault(point, len(numbers)), 0, 0
@@ -332,26 +330,24 @@ def _rename_thin(
 def _in_rationals(
     own: Mesh, other: Mesh, pairs: list[_Pair], crossed: NDArray[np.bool_], same_mesh: bool,
     thin: Thin, numbers: dict[Row, int],
-) -> tuple[list[tuple[int, Reals]], _Found]:  # fmt: skip
-    """Return polygons, as (index of the pair, corners), and segments of pairs, exactly.
+) -> _Found:  # fmt: skip
+    """Return the segments of pairs, exactly.
 
     `crossed` (n, 6) are edges that surely cross faces (see `crossed_edges`); the rest as in `_end`.
     """
-    polygons, segments, faces, edges, rows = [], [], [], [], []
-    for n, (pair, events) in enumerate(zip(pairs, crossed, strict=True)):
+    segments, faces, edges, rows = [], [], [], []
+    for pair, events in zip(pairs, crossed, strict=True):
         if not all(face.has_area for face in pair.faces):
             continue
-        flat, found = common(*pair.faces)
-        if flat and len(found) > 2:
-            polygons.append((n, np.array([rounded(p) for p in found])))
-        elif len(found) == 2:
+        _, found = common(*pair.faces)
+        if len(found) == 2:
             for p in found:
                 row, edge = _end(p, (own, other), pair, events, numbers, same_mesh, thin)
                 rows.append(row)
                 edges.append(edge)
             segments.append([rounded(p) for p in found])
             faces.append(pair.rows)
-    return polygons, _Found(
+    return _Found(
         np.array(segments, np.float64).reshape(-1, 2, 3), np.array(faces, np.int32).reshape(-1, 2),
         np.array(edges, np.int32).reshape(-1, 2, 3), np.array(rows, np.int64).reshape(-1, 4),
     )  # fmt: skip
@@ -377,8 +373,7 @@ def _end(
             name = 0 if same_mesh else side, *mesh.edge(rows[side], k)
             if name in thin:
                 break
-            wall = int(meshes[1 - side].ids[rows[1 - side]])
-            return (*name, wall), (side, min(ids), max(ids))
+            return (*name, rows[1 - side]), (side, min(ids), max(ids))
     number = numbers.setdefault(p, len(numbers))
     return (RATIONAL, number, 0, 0), _feature(p, meshes, rows, exact)
 

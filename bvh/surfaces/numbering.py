@@ -1,4 +1,4 @@
-"""Numbers of distinct rows and ids; faces of two meshes that meet, numbered anew."""
+"""Numbers of distinct rows, edges and connected parts; two meshes that meet, with point ids."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.pairs.face_contacts import kinds_of_contact
-from bvh.geometry.pairs.flat_contacts import POINT
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, warms
@@ -64,60 +63,54 @@ def _ranks_of(column: NDArray[Any]) -> tuple[Whole, int]:
     return ranks, int(ranks.max(initial=0)) + 1
 
 
-def numbered(ids: NDArray[Any], count: int) -> tuple[Whole, Whole]:
-    """Return (distinct, rows): the distinct `ids`, ascending, and the row there of each id.
-
-    `ids` (n,) are 0 to `count` - 1.
-    """
-    # To sort a few ids is faster than to go through flags of all `count` numbers.
-    if len(ids) < count // 32:
-        return np.unique(ids, return_inverse=True)
-    used, rows = np.zeros(count, np.bool_), np.empty(count, np.int64)
-    used[ids] = True
-    distinct = np.flatnonzero(used)
-    rows[distinct] = np.arange(len(distinct))
-    return distinct, rows[ids]
-
-
 @entry
-def sort_edges(low, high, order, first, counts):
-    """Sort edges by their ends: write `order` (m,) and `first` (m,).
+def match_rows(rows, table, first):
+    """Write the number of the first row that is equal to each of `rows` (n, k), to `first` (n,).
 
-    `low` and `high` (m,) are numbers of their lower and higher ends. `order` gets all edges by
-    `low`, then by `high`, then by number; `first`, for each edge, the first one with the same ends.
-    `counts` (n + 1,) is memory for n numbers.
+    `table`, a power of two above n, is memory of -1: a hash table with open addressing.
     """
-    # Sort by `high` into `first`, then by `low` into `order`: both by counting.
-    for step in range(2):
-        ends = high if step == 0 else low
-        counts[:] = 0
-        for edge in range(len(ends)):
-            counts[ends[edge] + 1] += 1
-        for k in range(1, len(counts)):
-            counts[k] += counts[k - 1]
-        for n in range(len(ends)):
-            edge = n if step == 0 else first[n]
-            place = counts[ends[edge]]
-            counts[ends[edge]] = place + 1
-            if step == 0:
-                first[place] = edge
-            else:
-                order[place] = edge
-    last = np.int64(0)
-    for n in range(len(order)):
-        edge = order[n]
-        if n == 0 or low[edge] != low[last] or high[edge] != high[last]:
-            last = edge
-        first[edge] = last
+    for n in range(len(rows)):
+        code = np.int64(0)
+        for k in range(rows.shape[1]):
+            # An odd number without a pattern, 2**64 divided by the golden ratio, as an int64.
+            code = (code ^ rows[n, k]) * np.int64(-0x61C8864680B583EB)
+            code ^= code >> 32
+        at, same = code & (len(table) - 1), False
+        while not same and table[at] >= 0:
+            same = True
+            for k in range(rows.shape[1]):
+                same = same and rows[table[at], k] == rows[n, k]
+            at = at if same else (at + 1) & (len(table) - 1)
+        if not same:
+            table[at] = n
+        first[n] = table[at]
 
 
-def sorted_edges(ends: Whole) -> tuple[Whole, Whole]:
-    """Return both results of `sort_edges` for edges (m, 2), in either direction."""
-    order, first = np.empty((2, len(ends)), np.int64)
+def first_rows(rows: NDArray[Any]) -> Whole:
+    """Return (n,) the number of the first row that is equal to each of `rows` (n, k).
+
+    Rows are of integers or, without -0.0 and NaN, of doubles.
+    """
+    first, size = np.empty(len(rows), np.int64), 1 << (2 * len(rows)).bit_length()
+    match_rows(kernel_input(rows).view(np.int64), np.full(size, -1, np.int32), first)
+    return first
+
+
+def first_edges(ends: NDArray[Any]) -> Whole:
+    """Return (n,) the first of some edges (n, 2) that has the same ends, in either direction."""
     one, two = ends.T
-    counts = np.empty(ends.max(initial=0) + 2, np.int64)
-    sort_edges(np.minimum(one, two), np.maximum(one, two), order, first, counts)
-    return order, first
+    return first_rows(np.stack([np.minimum(one, two), np.maximum(one, two)], axis=1))
+
+
+def runs(ordered: Whole) -> tuple[Whole, Whole]:
+    """Return (starts, lengths) of the runs of equal numbers in an array."""
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)])
+    return starts, np.diff(starts, append=len(ordered))
+
+
+def next_corner(corners: Whole) -> Whole:
+    """Return the next corner in the same face for each corner; corner k of face i is 3 i + k."""
+    return np.where(corners % 3 == 2, corners - 2, corners + 1)
 
 
 @inlined
@@ -151,46 +144,42 @@ def connected(a: Whole, b: Whole, count: int) -> Whole:
 
 
 class Mesh(NamedTuple):
-    """Some faces of one of two meshes."""
+    """One of two meshes."""
 
-    corners: Reals  # (m, 3, 3)
-    faces: Ids  # (m, 3): vertices
-    point_ids: Whole  # (m, 3): numbers of points, equal in both meshes for corners at one point
-    ids: Ids  # (m,): numbers of the faces in the whole mesh
+    vertices: Reals  # (n, 3)
+    faces: Ids  # (m, 3)
+    point_ids: Ids  # (n,): numbers of points, equal for vertices of both at one point; some unset
+
+    def corners(self, faces: Any) -> Reals:
+        """Return the corners (..., 3, 3) of a face or of many."""
+        return np.asarray(self.vertices[self.faces[faces]])
 
     def edge(self, i: int, k: int) -> tuple[int, int]:
         """Return the point ids of the ends of edge k of face i, the smaller one first."""
-        a, b = int(self.point_ids[i, k]), int(self.point_ids[i, (k + 1) % 3])
+        a, b = self.point_ids[self.faces[i, [k, (k + 1) % 3]]].tolist()
         return (a, b) if a < b else (b, a)
 
 
-def faces_that_meet(
+def kinds_of_pairs(
     meshes: tuple[tuple[Reals, Ids], tuple[Reals, Ids]], pairs: Ids
 ) -> tuple[Mesh, Mesh, Ids, NDArray[np.int8]]:
-    """Return (own, other, pairs, shared) of the pairs of faces that may share more than a point.
+    """Return (own, other, pairs, shared) of pairs of faces of two meshes that meet.
 
     `meshes` are two of (vertices (n, 3), faces (m, 3)), `pairs` (k, 2) all faces of both that meet.
-    The pairs that are returned are rows of `own` and `other`, which have the faces of these pairs
-    alone. `shared` is the kind of contact of each (see `kinds_of_contact`).
+    `shared` is the kind of contact of each pair (see `kinds_of_contact`). The point ids of vertices
+    are set where a pair may share a segment.
     """
     shared = np.empty(len(pairs), np.int8)
     arrays = [(kernel_input(vertices), kernel_input(faces)) for vertices, faces in meshes]
-    kinds_of_contact(*arrays, kernel_input(pairs), shared)
-    some = np.flatnonzero(shared != POINT)
-    pairs, shared = pairs.take(some, 0), shared.take(some)
-    ids, points, rows = [], [], []
-    for side, (vertices, faces) in enumerate(meshes):
-        used, pairs[:, side] = numbered(pairs[:, side], len(faces))
-        used_vertices, vertex_rows = numbered(faces[used].reshape(-1), len(vertices))
-        ids.append(used.astype(np.int32))
-        # Adding 0.0 turns -0.0 into 0.0, so that equal corners get equal numbers.
-        points.append(vertices[used_vertices] + 0.0)
-        rows.append(vertex_rows.reshape(-1, 3))
-    point_ids = np.split(row_ranks(np.concatenate(points)), [len(points[0])])
-    own, other = (
-        Mesh(points[k][rows[k]], meshes[k][1][ids[k]], point_ids[k][rows[k]], ids[k])
-        for k in (0, 1)
-    )
+    flags = [np.zeros(len(vertices), np.bool_) for vertices, _ in arrays]
+    kinds_of_contact(*arrays, kernel_input(pairs), shared, *flags)
+    used = [np.flatnonzero(some) for some in flags]
+    # Adding 0.0 turns -0.0 into 0.0.
+    firsts = first_rows(np.concatenate([arrays[k][0][used[k]] for k in (0, 1)]) + 0.0)
+    point_ids = [np.empty(len(some), np.int32) for some in flags]
+    for ids, some, numbers in zip(point_ids, used, np.split(firsts, [len(used[0])]), strict=True):
+        ids[some] = numbers
+    own, other = (Mesh(*arrays[k], kernel_input(point_ids[k])) for k in (0, 1))
     return own, other, pairs, shared
 
 
@@ -198,5 +187,5 @@ def faces_that_meet(
 def _warm() -> None:
     """Compile the kernels of this module."""
     ids = np.zeros(3, np.int64)
-    sorted_edges(np.zeros((1, 2), np.int64))
+    first_rows(np.zeros((1, 2), np.int64))
     connected(ids, ids, 3)

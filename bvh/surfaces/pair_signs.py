@@ -395,4 +395,5 @@ def _warm() -> None:
     find_bends(joints)
     cells_at_contacts(joints, joints, pairs, flags, flags, flags, flags, flags)
     scratch, corners = np.zeros((ROWS, MOST + 1), np.int64), np.zeros((MOST, 3))
-    common_polygons(faces, faces, pairs, scratch, corners, np.zeros(2, np.int64), pieces)
+    mesh = faces[0], np.zeros((1, 3), np.int32)
+    common_polygons(mesh, mesh, pairs, scratch, corners, pieces, pieces)

@@ -17,11 +17,13 @@ from typing import NamedTuple
 import numpy as np
 
 from bvh.geometry.arithmetic.games import choices, equaliser
+from bvh.geometry.point_triangle import distances_to_edges
+from bvh.geometry.triangles import unit_normals
 from bvh.runtime.arguments import kernel_input
 from bvh.surfaces.cells import Pairs
 from bvh.surfaces.relations import NAMES, have_same_faces, longest_part, relation_of
 from bvh.surfaces.sections import clipped_to_box
-from bvh.surfaces.surface import Reals, Surface, Whole, distances_to_edges, unit_normals
+from bvh.surfaces.surface import Reals, Surface, Whole
 
 # The search ends where the depth is known to this share of it, or of the coordinates: below that it
 # is due to rounding.

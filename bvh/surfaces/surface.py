@@ -11,9 +11,12 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.rational import Face, exact_face, first_met
+from bvh.geometry.arithmetic import rational
+from bvh.geometry.arithmetic.rational import Face, Row, exact_face
+from bvh.geometry.point_triangle import distances_to_edges
+from bvh.geometry.triangles import unit_normals
 from bvh.runtime.arguments import kernel_input
-from bvh.surfaces.numbering import connected, row_ranks, sorted_edges
+from bvh.surfaces.numbering import connected, first_edges, next_corner, row_ranks, runs
 from bvh.surfaces.pair_signs import UNKNOWN, Joints, count_crossings, find_bends
 from bvh.tree.open_edges import hashes
 
@@ -27,8 +30,8 @@ FEW = 4_000
 # Segments that are tried from a point to the outside, and the direction of the first.
 WAYS_OUT, OUT = 4, np.array([0.51, 0.8125, 0.671875])
 # Rounds of rays that find outer sides of faces; how far from a face they start at most, in sizes of
-# it, and by how many bits that shrinks in a round (see `_outward_of_hits`).
-ROUNDS, REACH, SHORTER = 64, 2.0**-6, 16
+# it.
+ROUNDS, REACH = 8, 2.0**-6
 # How far from a face the points on both sides of it are, in sizes of the face.
 NEAR = 2.0**-8
 # The largest sine of the angle between two faces that count as in one plane: more than rounding.
@@ -214,23 +217,23 @@ class Surface:
     def outward(self) -> NDArray[np.int8]:
         """(m,) 1 for faces whose normals point out of the solid, -1 if into it, else 0.
 
-        0 is for faces that bound nothing or that rays do not decide. The solid may be on both sides
-        of faces that meet others beyond shared vertices: see `overlap_volumes.check_depths`.
+        0 is for faces that bound nothing, and for parts in which all others meet further faces. The
+        solid may be on both sides of faces that meet others beyond shared vertices: see
+        `overlap_volumes.check_depths`.
         """
         one, two = self._joined
         # Faces with the same winding run through their edge in different directions.
         starts = self.point_ids.reshape(-1)
         alike = starts[one] != starts[two]
         part = connected(one[alike] // 3, two[alike] // 3, len(self.corners))
-        u, v = np.moveaxis(self.corners[:, 1:] - self.corners[:, :1], 1, 0)
-        clear = ~self.cancelled & np.cross(u, v).any(axis=1)
+        clear = ~self.cancelled
         clear[self.own_pairs.reshape(-1)] = False
         # The `outward` of each part, by its lowest face; it stays 0 for parts without a clear face.
         faces, of_parts = np.flatnonzero(clear), np.zeros(len(self.corners), np.int8)
         faces = faces[np.argsort(part[faces], kind="stable")]
-        starts, counts = _runs(part[faces])
+        starts, counts = runs(part[faces])
         rng = np.random.default_rng(0)
-        for turn in range(ROUNDS):
+        for _ in range(ROUNDS):
             # The first face that a ray hits bounds the cell of its start. Rays are cast to a random
             # face of each part that is still 0.
             left = of_parts[part[faces[starts]]] == 0
@@ -238,51 +241,79 @@ class Surface:
             if not len(starts):
                 break
             targets = faces[starts + rng.integers(counts)]
-            hit, signs = self._outward_of_hits(targets, rng, turn)
+            hit, signs = self._outward_of_hits(targets, rng)
             of_parts[part[hit[clear[hit]]]] = signs[clear[hit]]
+        # Rays from doubles may miss what is very thin, or meet several faces at one t.
+        for k in faces[of_parts[part[faces]] == 0].tolist():
+            of_parts[part[k]] = of_parts[part[k]] or self._exact_outward(k, rng)
         outward = of_parts[part]
         outward[self.cancelled] = 0
         return outward
 
-    def _outward_of_hits(self, faces: Whole, rng: Generator, turn: int) -> tuple[Whole, Whole]:
+    def _outward_of_hits(self, faces: Whole, rng: Generator) -> tuple[Whole, Whole]:
         """Return the faces that rays to random points of `faces` hit, and the `outward` of each.
 
-        It is 1 if a front is hit from outside or a back from inside, else -1. `turn` is the round.
+        It is 1 if a front is hit from outside or a back from inside, else -1.
         """
         a, b, c = np.moveaxis(self.corners[faces], 1, 0)
         u, v = rng.uniform(0.2, 0.4, (2, len(faces), 1))
         with np.errstate(all="ignore"):
             points, normals = a + u * (b - a) + v * (c - a), np.cross(b - a, c - a)
             size = np.abs(b - a).max(axis=1, keepdims=True)
-            # Rays start a random step above the faces: in even rounds never so short that rounding
-            # undoes it, in odd ones shorter and shorter, as rays from afar miss thin faces.
+            # Rays start a random step above the faces, never so short that rounding undoes it.
             least = np.abs(points).max(initial=0.0) * 2.0**-44
-            step = size * rng.uniform(0.0, REACH)
-            step = step * 2.0 ** (-SHORTER * turn) if turn % 2 else np.maximum(step, least)
+            step = np.maximum(size * rng.uniform(0.0, REACH), least)
             normals = normals / np.abs(normals).max(axis=1, keepdims=True)
             origins, ways = points + step * normals, -normals
         # A ray that crosses an odd number of faces starts inside.
         hits, inside = self.tree.closest_hit(origins, ways), self.tree.count_hits(origins, ways) % 2
-        ids, front, u, v = map(np.array, (hits.prim_id, hits.front, hits.u, hits.v))
-        # Where t of several faces round to one double, as in thin solids, find the first exactly.
-        for n in np.flatnonzero(self.tree.count_hits(origins, ways, t_max=hits.t) > 1).tolist():
-            tied = self.tree.all_hits(origins[n], ways[n], t_max=hits.t[n])
-            planes = [self.face(k).plane for k in tied.prim_id.tolist()]
-            k = first_met(planes, origins[n].tolist(), ways[n].tolist())
-            ids[n], front[n], u[n], v[n] = tied.prim_id[k], tied.front[k], tied.u[k], tied.v[k]
-        # Leave out hits near an edge, where another face may be hit as well, and at origins.
-        sure = (np.minimum(np.minimum(u, v), 1.0 - u - v) > 2.0**-20) & (hits.t > 0.0)
-        return ids[sure].astype(np.int64), np.where(front == inside, -1, 1)[sure]
+        # Leave out hits near an edge, where another face may be hit as well, at origins, and where
+        # t of several faces round to one double, as in thin solids.
+        inner = np.minimum(np.minimum(hits.u, hits.v), 1.0 - hits.u - hits.v) > 2.0**-20
+        sure = inner & (hits.t > 0.0) & (self.tree.count_hits(origins, ways, t_max=hits.t) == 1)
+        return hits.prim_id[sure].astype(np.int64), np.where(hits.front == inside, -1, 1)[sure]
+
+    def _exact_outward(self, k: int, rng: Generator) -> int:
+        """Return the `outward` of face k, which meets no others; 0 if it has no area."""
+        face = self.face(k)
+        a, b, c = face.corners
+        m = rational.between(rational.between(a, b, 1, 2), c, 1, 3)
+        for q, start in rational.doubles_near(m, face.size, rng) if face.has_area else ():
+            inside, height = self.is_inside_before(q, start, m), rational.dot(face.plane, start)
+            if inside is not None and height != 0:
+                return 1 if (height > 0) != inside else -1
+        return 0
+
+    def is_inside_before(self, q: Reals, start: Row, m: Row) -> bool | None:
+        """Return whether points of the segment from q to m, just before m, are inside.
+
+        None is for undecided. `start` is q in rational numbers, as m is.
+        """
+        inside, at = self.is_inside(q), rational.rounded(m)
+        low = np.nextafter(np.minimum(q, at), -np.inf)
+        high = np.nextafter(np.maximum(q, at), np.inf)
+        # Each face that is crossed between them changes the answer.
+        for face in self.faces_at(low, high) if inside is not None else ():
+            crossed = rational.crosses(face, start, m)
+            if crossed is None:
+                return None
+            inside = inside != crossed
+        return inside
+
+    def _twins(self, used: Whole) -> tuple[Whole, Whole]:
+        """Return, in two arrays, pairs of `used` edges 3 i + k that alone have the same ends."""
+        firsts = self.first_of_edge[used]
+        alone = np.bincount(firsts)[firsts] == 2
+        used, firsts = used[alone], firsts[alone]
+        last = np.empty(3 * len(self.corners), np.int64)
+        last[firsts] = used
+        twins = last[firsts]
+        return used[twins != used], twins[twins != used]
 
     @cached_property
     def _joined(self) -> tuple[Whole, Whole]:
         """Twins, in two arrays: edges 3 i + k with the same ends, of just two uncancelled faces."""
-        used = self._edge_order
-        if self.cancelled.any():
-            used = used[~self.cancelled[used // 3]]
-        starts, counts = _runs(self.first_of_edge[used])
-        two = starts[counts == 2]
-        return used[two], used[two + 1]
+        return self._twins(np.flatnonzero(np.repeat(~self.cancelled, 3)))
 
     @cached_property
     def joints(self) -> Joints:
@@ -299,20 +330,10 @@ class Surface:
         return joints
 
     @cached_property
-    def _sorted_edges(self) -> tuple[Whole, Whole]:
-        """Both results of `sort_edges`; edge 3 i + k is edge k of face i."""
-        ids = self.point_ids
-        return sorted_edges(np.stack([ids, np.roll(ids, -1, axis=1)], axis=2).reshape(-1, 2))
-
-    @property
-    def _edge_order(self) -> Whole:
-        """(3 m,) edges, 3 i + k, in an order in which those with the same ends are neighbours."""
-        return self._sorted_edges[0]
-
-    @property
     def first_of_edge(self) -> Whole:
         """(3 m,) for each edge, 3 i + k, the number of the first edge with the same ends."""
-        return self._sorted_edges[1]
+        ids = self.point_ids
+        return first_edges(np.stack([ids, np.roll(ids, -1, axis=1)], axis=2).reshape(-1, 2))
 
     @cached_property
     def _creases(self) -> Any:
@@ -320,26 +341,21 @@ class Surface:
 
         None if no two neighbours are nearly in one plane (FLAT): all edges then bound flat parts.
         """
-        order = self._edge_order
-        starts, counts = _runs(self.first_of_edge[order])
-        two = starts[counts == 2]
-        one, other = order[two], order[two + 1]
+        every = np.arange(len(self.first_of_edge))
+        one, other = self._twins(every)
         normals, points = unit_normals(self.corners), self.corners.reshape(-1, 3)
         turned = np.abs(np.cross(normals[one // 3], normals[other // 3])).max(axis=1)
         start = points[one]
-        edge = points[_next_corner(one)] - start
-        sides = [
-            np.cross(edge, points[_next_corner(_next_corner(k))] - start) for k in (one, other)
-        ]
+        edge = points[next_corner(one)] - start
+        sides = [np.cross(edge, points[next_corner(next_corner(k))] - start) for k in (one, other)]
         # The third corners are on opposite sides of the edge: the faces are not folded.
         flat = (turned <= FLAT) & ((sides[0] * sides[1]).sum(axis=1) < 0.0)
         if not flat.any():
             return None
-        creased = np.ones(len(order), np.bool_)
+        creased = self.first_of_edge == every
         creased[one[flat]] = False
-        firsts = order[starts]
-        firsts = firsts[creased[firsts]]
-        ends = self.point_ids.reshape(-1)[np.stack([firsts, _next_corner(firsts)], axis=1)]
+        firsts = np.flatnonzero(creased)
+        ends = self.point_ids.reshape(-1)[np.stack([firsts, next_corner(firsts)], axis=1)]
         return type(self.tree).from_triangles(self.positions, ends[:, [0, 1, 1]], warn=False)
 
     def distances_to_creases(self, points: Reals, faces: Whole) -> Reals:
@@ -366,35 +382,3 @@ class Surface:
     def first_faces(self) -> Whole:
         """The first face of each piece."""
         return np.unique(self.pieces)
-
-
-def _runs(ordered: Whole) -> tuple[Whole, Whole]:
-    """Return (starts, lengths) of the runs of equal numbers in an array."""
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)])
-    return starts, np.diff(starts, append=len(ordered))
-
-
-def _next_corner(corners: Whole) -> Whole:
-    """Return the next corner in the same face for each corner; corner k of face i is 3 i + k."""
-    return np.where(corners % 3 == 2, corners - 2, corners + 1)
-
-
-def unit_normals(corners: Reals) -> Reals:
-    """Return normals of length 1 of triangles (n, 3, 3); NaN for those without area."""
-    normal = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
-    with np.errstate(all="ignore"):
-        return np.asarray(normal / np.sqrt((normal**2).sum(axis=1, keepdims=True)))
-
-
-def distances_to_edges(offsets: Reals, edges: Reals) -> Reals:
-    """Return the distances (...) of points from the nearest one of three edges.
-
-    `edges` (..., 3, 3) are the vectors of the edges, `offsets` (..., 3, 3) those from the start of
-    each edge to the point.
-    """
-    # The share is that of the nearest point on the edge; NaN, of an edge of length 0, becomes 0.
-    with np.errstate(all="ignore"):
-        share = (offsets * edges).sum(axis=-1) / (edges * edges).sum(axis=-1)
-    share = np.clip(np.nan_to_num(share), 0.0, 1.0)
-    off = ((offsets - share[..., None] * edges) ** 2).sum(axis=-1)
-    return np.asarray(np.sqrt(off.min(axis=-1)))

@@ -44,6 +44,7 @@ BOUNDS = {
         search.search search.search_function shared_splits._close_gaps
         streams._test_leaves streams._test_leaves streams._test_node subtrees.may_choose
         winding_moments._widen""",
+    "a hash table of which half is free": "numbering.match_rows",
     "insertion into a sorted list, from its end": """
         all_hits._sort binary_nodes._sort decide._insert leaf_hits._insert near_pairs.sort_collected
         point_bounds.push_near point_bounds.push_squares point_walks._insert""",

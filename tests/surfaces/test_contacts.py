@@ -11,7 +11,7 @@ from bvh import BVH
 from bvh.geometry.arithmetic.rational import Face, common, exact_face
 from bvh.geometry.pairs.face_contacts import EDGE, UNDECIDED, kinds_of_contact
 from bvh.geometry.pairs.flat_contacts import AREA, POINT, SEGMENT
-from bvh.surfaces.numbering import come_in_pairs, connected, numbered, row_ranks, sorted_edges
+from bvh.surfaces.numbering import come_in_pairs, connected, first_edges, first_rows, row_ranks
 from tests.surfaces.test_relations import MAPS
 
 
@@ -43,7 +43,11 @@ def test_kinds_of_contact(count: int, rng: np.random.Generator) -> None:
         trees = [BVH.from_triangles(*mesh, warn=False) for mesh in meshes]
         pairs = trees[0].overlap_tree(trees[1])
         found = np.empty(len(pairs), np.int8)
-        kinds_of_contact(*meshes, pairs, found)
+        used = [np.zeros(len(points), np.bool_) for points, _ in meshes]
+        kinds_of_contact(*meshes, pairs, found, *used)
+        some = pairs[(found != POINT) & (found != AREA)]
+        for side, (flags, (_, faces)) in enumerate(zip(used, meshes, strict=True)):
+            assert set(flags.nonzero()[0]) == set(faces[some[:, side]].ravel())
         one, other = ([exact_face(v[face].tolist()) for face in f] for v, f in meshes)
         for (i, j), kind in zip(pairs.tolist(), found.tolist(), strict=True):
             wanted = kind_of(one[i], other[j])
@@ -62,17 +66,17 @@ def test_names_of_rows(bits: int, rng: np.random.Generator) -> None:
     for some in (rows, rows.astype(np.float64), rows[:0], rows[:, :1]):
         ranks = np.unique(some[:, ::-1], axis=0, return_inverse=True)[1].reshape(-1)
         assert np.array_equal(row_ranks(some), ranks)
+        firsts = np.unique(ranks, return_index=True)[1]
+        assert np.array_equal(first_rows(some), firsts[ranks])
         assert come_in_pairs(some.T) == (not len(some))
         assert come_in_pairs(np.concatenate([some, some[::-1]]).T)
 
 
 def test_edges_and_parts(rng: np.random.Generator) -> None:
-    """Edges are sorted by their ends as by NumPy; parts have the lowest number they connect."""
+    """Edges are matched by their ends; parts have the lowest number they connect."""
     for count in (0, 1, 2000):
         ends = rng.integers(0, 60, (count, 2))
-        order, first = sorted_edges(ends)
-        keys = np.sort(ends, axis=1) @ [64, 1]
-        assert np.array_equal(order, np.argsort(keys, kind="stable"))
+        first, keys = first_edges(ends), np.sort(ends, axis=1) @ [64, 1]
         assert first.tolist() == [keys.tolist().index(key) for key in keys.tolist()]
     a, b = rng.integers(0, 100, (2, 60))
     part, same = connected(a, b, 100), np.eye(100, dtype=bool)
@@ -80,12 +84,3 @@ def test_edges_and_parts(rng: np.random.Generator) -> None:
     for _ in range(7):
         same = same @ same
     assert np.array_equal(part, same.argmax(axis=1))
-
-
-@pytest.mark.parametrize("count", [50, 100_000])
-def test_numbered_ids(count: int, rng: np.random.Generator) -> None:
-    """Few ids of many, and many of few, are numbered alike."""
-    ids = rng.integers(0, 50, 60)
-    distinct, rows = numbered(ids, count)
-    assert np.array_equal(distinct, np.unique(ids))
-    assert np.array_equal(distinct[rows], ids)

@@ -301,6 +301,21 @@ def test_volumes_whose_terms_underflow(rng: np.random.Generator) -> None:
         assert (np.abs(tree.centroid - wanted) <= 1e-14 * np.ptp(solid, axis=0)).all()
 
 
+@pytest.mark.parametrize("count", [20, pytest.param(400, marks=pytest.mark.long)])
+def test_sides_of_extreme_tetrahedra(count: int, rng: np.random.Generator) -> None:
+    """Of corners, coordinates and sizes of very different orders, also where areas underflow."""
+    for _ in range(count):
+        for bits in (
+            rng.integers(-300, 300, (4, 1)), rng.integers(-1000, 1000, (4, 3)),
+            rng.integers(-600, -500, (1, 1)),
+        ):  # fmt: skip
+            solid = rng.normal(size=(4, 3)) * 2.0**bits
+            a, b, c, d = (tuple(map(Fraction, p)) for p in solid.tolist())
+            volume = dot(cross(minus(b, a), minus(c, a)), minus(d, a))
+            outward = Surface.of(tree_of(solid[None])).outward
+            assert (outward == (1 if volume > 0 else -1)).all() or volume == 0
+
+
 @pytest.mark.filterwarnings("error")
 def test_terms_of_zero_and_beyond_doubles() -> None:
     """Solids that touch at the origin, whose terms are all 0; volumes beyond doubles."""

@@ -11,14 +11,20 @@ distances take points without weights: rows of coordinates that all have one sca
 This arithmetic is slow, and decides only what floating-point filters do not.
 """
 
-from collections.abc import Iterable, Sequence
-from fractions import Fraction
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cmp_to_key
 from math import gcd, hypot, isqrt
 from operator import mul, sub
 from typing import NamedTuple
 
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
 from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST
+
+# How many doubles are tried near a point, and how far the first is, in sizes of a face.
+TRIES, REACH = 200, 2.0**-8
 
 Row = tuple[int, ...]
 # Points of doubles, such as the three corners of a triangle.
@@ -134,17 +140,6 @@ def clipped(polygon: Sequence[Row], plane: Row, *, level: bool = False) -> list[
     return list(dict.fromkeys(clip))  # without repetitions
 
 
-def first_met(planes: Sequence[Row], origin: Iterable[float], direction: Iterable[float]) -> int:
-    """Return the index of the plane, none parallel to the line, that a line meets at the least t.
-
-    The points of the line are origin + t direction.
-    """
-    start, ((way,), _) = exact_point(origin), scaled([direction])
-    # The t of all planes, times one positive factor.
-    crossings = [Fraction(-dot(plane, start), dot(plane, way)) for plane in planes]
-    return crossings.index(min(crossings))
-
-
 class Face(NamedTuple):
     """A triangle with exact corners and planes; all planes are 0 if it has no area."""
 
@@ -181,6 +176,37 @@ def common(a: Face, b: Face) -> tuple[bool, list[Row]]:
     for side in b.sides:
         polygon = clipped(polygon, side)
     return flat, polygon
+
+
+def crosses(face: Face, p: Row, q: Row) -> bool | None:
+    """Return whether a segment p, q crosses a face; not if q is in its plane.
+
+    None is for undecided: if p is in the plane, or the segment meets the border of the face.
+    """
+    near, far = dot(face.plane, p), dot(face.plane, q)
+    if near == 0 and face.has_area:
+        return None
+    if not (near < 0 < far or far < 0 < near):
+        return False
+    least = min(dots(crossing(p, q, face.plane), face.sides))
+    return None if least == 0 else least > 0
+
+
+def doubles_near(m: Row, size: float, rng: Generator) -> Iterator[tuple[NDArray[np.float64], Row]]:
+    """Yield random points near m, farther and farther, as doubles and as homogeneous points.
+
+    `size` is about that of what is near. Points end where they overflow, or after TRIES.
+    """
+    at = np.array(rounded(m))
+    # The first is so far that rounding cannot undo the step.
+    size = max(size * REACH, float(np.abs(at).max()) * 2.0**-40, 2.0**-1000)
+    for _ in range(TRIES):
+        with np.errstate(over="ignore"):
+            q = at + rng.normal(size=3) * size
+        size *= 1.25
+        if not np.isfinite(q).all():
+            break
+        yield q, exact_point(q.tolist())
 
 
 def triangle_meets_sphere(corners: Corners, center: Sequence[float], radius: float) -> bool:

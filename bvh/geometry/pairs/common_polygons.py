@@ -32,6 +32,14 @@ corner_at = inlined(lambda faces, i, k: (faces[i, k, 0], faces[i, k, 1], faces[i
 face_at = inlined(
     lambda faces, i: (corner_at(faces, i, 0), corner_at(faces, i, 1), corner_at(faces, i, 2))
 )
+# Face i of a mesh, (vertices (n, 3), faces (m, 3)).
+face_of = inlined(
+    lambda mesh, i: (
+        floats.vector(mesh[0], mesh[1][i, 0]),
+        floats.vector(mesh[0], mesh[1][i, 1]),
+        floats.vector(mesh[0], mesh[1][i, 2]),
+    )
+)
 
 
 @inlined
@@ -191,17 +199,15 @@ def edge_crossing(p, q, a, b, axis, row):
 def common_polygons(own, other, pairs, scratch, corners, starts, sizes):
     """Write to `corners` (MOST n, 3) the polygons that pairs of faces in one plane share.
 
-    `pairs` (n, 2) are indices of a face in `own` and one in `other`, arrays of corners (.., 3, 3).
-    `starts` (n + 1,) gets the row of the first corner of each polygon, then that after the last.
-    `sizes` (n,) gets the polygons' numbers of corners: 0 if the faces share at most a point; UNSURE
-    for a shared segment, for a face without area, and if a corner is not surely rounded correctly.
-    These have MOST rows. `scratch` is memory of shape (ROWS, MOST + 1).
+    `pairs` (n, 2) are faces of the meshes `own` and `other` (see `face_of`) that share an area.
+    `sizes` (n,) gets the polygons' numbers of corners, and `starts` (n,) the row of the first; the
+    size is UNSURE if a corner is not surely rounded correctly. `scratch` is memory of shape
+    (ROWS, MOST + 1).
     """
-    starts[0] = 0
     if len(pairs) == 0:
         return
-    last = pairs[0, 0]
-    a = face_at(own, last)
+    last, start = pairs[0, 0], 0
+    a = face_of(own, last)
     axis = spread_axis(a)
     p = projected(a, axis)
     turn = orient2d(*p)
@@ -209,26 +215,14 @@ def common_polygons(own, other, pairs, scratch, corners, starts, sizes):
         # Most pairs have the first face of the pair before.
         if pairs[n, 0] != last:
             last = pairs[n, 0]
-            a = face_at(own, last)
+            a = face_of(own, last)
             axis = spread_axis(a)
             p = projected(a, axis)
             turn = orient2d(*p)
-        b = face_at(other, pairs[n, 1])
+        b = face_of(other, pairs[n, 1])
         q = projected(b, axis)
         turn2 = orient2d(*q)
-        start, sizes[n] = starts[n], UNSURE
-        starts[n + 1] = start + MOST
-        if axis < 0 or turn2 == 0:
-            continue
         sides, sides2 = sides_of(p, turn, q), sides_of(q, turn2, p)
-        if not share_an_area(sides, sides2):
-            touch = False
-            for k in range(3):
-                for m in range(3):
-                    touch = touch or share_a_segment(p, q, sides, k, m)
-            if not touch:
-                sizes[n], starts[n + 1] = 0, start
-            continue
         count, sure = 3, True
         for k in range(3):
             scratch[0, k] = scratch[1, k] = k
@@ -246,5 +240,5 @@ def common_polygons(own, other, pairs, scratch, corners, starts, sizes):
             else:
                 point = b[corner - SECOND] if corner >= SECOND else a[corner]
                 corners[start + i, 0], corners[start + i, 1], corners[start + i, 2] = point
-        if sure:
-            sizes[n], starts[n + 1] = count, start + count
+        starts[n], sizes[n] = start, count if sure else UNSURE
+        start += count if sure else 0

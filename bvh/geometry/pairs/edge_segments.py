@@ -13,20 +13,18 @@ from bvh.geometry.pairs.common_polygons import (
     SECOND,
     UNSURE,
     edge_crossing,
-    face_at,
+    face_of,
     least,
     share_a_segment,
-    share_an_area,
     sides_of,
 )
-from bvh.geometry.pairs.face_contacts import EDGE, edge_in, touches_at_most
+from bvh.geometry.pairs.face_contacts import EDGE, UNDECIDED, edge_in, touches_at_most
 from bvh.geometry.pairs.face_overlap import corner_index
+from bvh.geometry.pairs.flat_contacts import AREA, POINT, SEGMENT
 from bvh.geometry.pairs.triangle_overlap import along_common_line, spread_axis
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 
-# In place of the number of ends, besides UNSURE: one of both faces has no area.
-THIN = -2
 # The ends of a segment are in the order in which `rational.common` returns them, so that results do
 # not depend on which function finds it. `common` cuts what the first face has in the plane by the
 # edges of the second. If these cut off ends, the last end that is cut off comes first; ends that
@@ -160,24 +158,18 @@ def _segment_in_line(a, k, b, m, codes, points):
 
 @kernel
 def _flat_segment(a, b, codes, points):
-    """Write the segment that two faces in one plane share; return 2, 0, or UNSURE for an area.
+    """Write the segment that two faces in one plane share; return 2, or 0 for none.
 
     `codes` and `points` are as in `_segment`, with a as the first face.
     """
     stay_outlined()
+    for k in range(3):
+        i, j = corner_index(a[k], b), corner_index(a[(k + 1) % 3], b)
+        if i >= 0 and j >= 0:
+            return _segment_in_line(a, k, b, i if j == (i + 1) % 3 else j, codes, points)
     axis = spread_axis(b)
     c, d = projected(a, axis), projected(b, axis)
-    for k in range(3):
-        m, i, j = (k + 1) % 3, corner_index(a[k], b), corner_index(a[(k + 1) % 3], b)
-        if i >= 0 and j >= 0:
-            # The edge is also one of b, whose third corner is 3 - i - j.
-            side = orient2d(c[k], c[m], c[3 - k - m])
-            if side * orient2d(c[k], c[m], d[3 - i - j]) > 0:
-                return UNSURE
-            return _segment_in_line(a, k, b, i if j == (i + 1) % 3 else j, codes, points)
-    sides, sides2 = sides_of(c, orient2d(*c), d), sides_of(d, orient2d(*d), c)
-    if share_an_area(sides, sides2):
-        return UNSURE
+    sides = sides_of(c, orient2d(*c), d)
     for k in range(3):
         for m in range(3):
             if share_a_segment(c, d, sides, k, m):
@@ -193,45 +185,56 @@ def _common_edge(a, b):
     return 0 if corner_index(a[1], b) >= 0 else 2
 
 
-@inlined
-def _ordered(numbers, i, k):
-    """Return the numbers of both ends of edge k of face i, the lower one first."""
-    p, q = numbers[i, k], numbers[i, (k + 1) % 3]
-    return min(p, q), max(p, q)
+_ordered = inlined(lambda p, q: (min(p, q), max(p, q)))
 
 
 @entry
-def edge_segments(own, other, pairs, shared, signs, codes, points, sizes):
+def edge_segments(own, other, pairs, shared, signs, rows, codes, points):
     """Write the segments of pairs of faces of which one has an edge in the plane of the other.
 
-    A row of `pairs` (n, 2) is a face of `own` and one of `other`, corners (m, 3, 3). `shared` (n,)
-    is what `face_contacts.kinds_of_contact` has found, and the first six columns of `signs` are the
-    sides of the second face's plane that the corners of the first are on, then the same with both
-    swapped (`surfaces.pair_signs`); they are not used for EDGE. `codes` (n, 2), numbers as at
-    `common_polygons.SECOND`, and `points` (n, 2, 3) get the ends of segments, one after the other.
-    `sizes` (n,) gets the number of ends: 2, or 0 if the faces share at most a point; UNSURE if
-    rational numbers must decide, also for pairs without such an edge; THIN if a face has no area.
+    `own` and `other` are meshes, each as (vertices (n, 3), faces (m, 3)); a row of `pairs` (n, 2)
+    is a face of each. `shared` (n,) is what `kinds_of_contact` has found; pairs of SEGMENT, EDGE
+    and UNDECIDED are examined. `signs` are those of the UNDECIDED pairs: the first six columns are
+    the sides of the second face's plane that the corners of the first are on, then the same with
+    both swapped (`surfaces.pair_signs`). The first of `rows` (k,) get the pairs that share a
+    segment; `codes` (k, 2), numbers as at `common_polygons.SECOND`, and `points` (k, 2, 3) get the
+    ends of these. The last rows, backwards, get the pairs that rational numbers must decide, also
+    those without such an edge. Return how many of both there are, and how many of the latter have a
+    face without area.
     """
-    at = 0  # the number of segments so far
+    at = left = thin = examined = 0
     for n in range(len(pairs)):
-        a, b = face_at(own, pairs[n, 0]), face_at(other, pairs[n, 1])
-        s, t = (signs[n, 0], signs[n, 1], signs[n, 2]), (signs[n, 3], signs[n, 4], signs[n, 5])
+        kind = shared[n]
+        if kind == POINT or kind == AREA:
+            continue
+        a, b = face_of(own, pairs[n, 0]), face_of(other, pairs[n, 1])
+        s = t = (np.int8(0), np.int8(0), np.int8(0))
+        if kind == UNDECIDED:
+            sides = signs[examined]
+            s, t = (sides[0], sides[1], sides[2]), (sides[3], sides[4], sides[5])
+            examined += 1
         k, m = edge_in(s), edge_in(t)
-        if shared[n] == EDGE:
-            sizes[n] = _segment(a, _common_edge(a, b), b, True, codes[at], points[at])
+        if kind == SEGMENT:
+            size = _flat_segment(a, b, codes[at], points[at])
+        elif kind == EDGE:
+            size = _segment(a, _common_edge(a, b), b, True, codes[at], points[at])
         elif spread_axis(a) < 0 or spread_axis(b) < 0:
-            sizes[n] = THIN
-        elif s == (0, 0, 0):
-            sizes[n] = _flat_segment(a, b, codes[at], points[at])
+            size, thin = UNSURE, thin + 1
         elif touches_at_most(s) or touches_at_most(t):
-            sizes[n] = 0
+            size = 0
         elif k >= 0:
-            sizes[n] = _segment(a, k, b, True, codes[at], points[at])
+            size = _segment(a, k, b, True, codes[at], points[at])
         elif m >= 0:
-            sizes[n] = _segment(b, m, a, False, codes[at], points[at])
+            size = _segment(b, m, a, False, codes[at], points[at])
         else:
-            sizes[n] = 0 if along_common_line(a, b, s, t) >= 0 else UNSURE
-        at += sizes[n] == 2
+            size = 0 if along_common_line(a, b, s, t) >= 0 else UNSURE
+        if size == 2:
+            rows[at] = n
+            at += 1
+        elif size == UNSURE:
+            left += 1
+            rows[len(rows) - left] = n
+    return at, left, thin
 
 
 @entry
@@ -239,8 +242,8 @@ def identify_ends(codes, pairs, first, second, edges, ends):
     """Write the edges (n, 2, 3) that ends of segments are on, and rows (2 n, 4) that identify ends.
 
     `codes` (n, 2) are those of `edge_segments`, `pairs` (n, 2) the faces. `first` and `second` are
-    (faces, point_ids) of both meshes: the vertex and the point id of each corner, (m, 3). An edge
-    is (mesh, vertex, vertex), with the mesh 0 or 1 and the lower vertex first; for a corner, its
+    (faces, point_ids) of both meshes: the vertices of faces, and point ids of vertices. An edge is
+    (mesh, vertex, vertex), with the mesh 0 or 1 and the lower vertex first; for a corner, its
     vertex twice. A row has the point ids of the ends of both edges that cross there; for a corner,
     its point id and -1 three times.
     """
@@ -254,23 +257,25 @@ def identify_ends(codes, pairs, first, second, edges, ends):
                 face, k = j if of_second else i, code % SECOND
                 edges[n, e, 0] = of_second
                 edges[n, e, 1] = edges[n, e, 2] = faces[face, k]
-                ends[row, 0] = points[face, k]
+                ends[row, 0] = points[faces[face, k]]
                 ends[row, 1] = ends[row, 2] = ends[row, 3] = -1
             else:
                 k, m = (code - CROSSED) // 3, (code - CROSSED) % 3
                 edges[n, e, 0] = 0
-                edges[n, e, 1], edges[n, e, 2] = _ordered(first[0], i, k)
-                ends[row, 0], ends[row, 1] = _ordered(first[1], i, k)
-                ends[row, 2], ends[row, 3] = _ordered(second[1], j, m)
+                p, q = first[0][i, k], first[0][i, (k + 1) % 3]
+                edges[n, e, 1], edges[n, e, 2] = _ordered(p, q)
+                ends[row, 0], ends[row, 1] = _ordered(first[1][p], first[1][q])
+                p, q = second[0][j, m], second[0][j, (m + 1) % 3]
+                ends[row, 2], ends[row, 3] = _ordered(second[1][p], second[1][q])
 
 
 @warms("segments of edges")
 def _warm() -> None:
     """Compile the kernels of this module."""
-    faces, pairs = np.zeros((1, 3, 3)), np.zeros((1, 2), np.int32)
-    codes, sizes = np.zeros((1, 2), np.int8), np.zeros(1, np.int64)
-    signs = np.zeros((1, 15), np.int8)
-    edge_segments(faces, faces, pairs, codes[:, 0].copy(), signs, codes, np.zeros((1, 2, 3)), sizes)
-    mesh = np.zeros((1, 3), np.int32), np.zeros((1, 3), np.int64)
+    mesh, pairs = (np.zeros((3, 3)), np.zeros((1, 3), np.int32)), np.zeros((1, 2), np.int32)
+    codes, rows = np.zeros((1, 2), np.int8), np.zeros(1, np.int64)
+    signs, points = np.zeros((1, 15), np.int8), np.zeros((1, 2, 3))
+    edge_segments(mesh, mesh, pairs, codes[:, 0].copy(), signs, rows, codes, points)
+    ids = np.zeros((1, 3), np.int32), np.zeros(3, np.int32)
     edges, ends = np.zeros((1, 2, 3), np.int32), np.zeros((2, 4), np.int32)
-    identify_ends(codes, pairs, mesh, mesh, edges, ends)
+    identify_ends(codes, pairs, ids, ids, edges, ends)

@@ -13,7 +13,8 @@ from bvh.geometry.arithmetic.predicates import (
     plane_of,
     projected,
 )
-from bvh.geometry.pairs.flat_contacts import POINT, THIN, flat_contact
+from bvh.geometry.pairs.common_polygons import face_of
+from bvh.geometry.pairs.flat_contacts import AREA, POINT, THIN, flat_contact
 from bvh.geometry.pairs.triangle_overlap import common_axis, spread_axis
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
@@ -21,15 +22,6 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined, warms
 # EDGE: faces in different planes that share a whole edge of both. UNDECIDED: other faces in
 # different planes that may share more than a point, and faces without area.
 EDGE, UNDECIDED = 3, 4
-
-_vertex = inlined(lambda vertices, i: (vertices[i, 0], vertices[i, 1], vertices[i, 2]))
-_face_of = inlined(
-    lambda mesh, i: (
-        _vertex(mesh[0], mesh[1][i, 0]),
-        _vertex(mesh[0], mesh[1][i, 1]),
-        _vertex(mesh[0], mesh[1][i, 2]),
-    )
-)
 
 
 @inlined
@@ -110,44 +102,59 @@ def _kind_of_touch(a, b, plane):
     return POINT if touches_at_most(sides_of_corners(a, b)) else UNDECIDED
 
 
+@inlined
+def _kind(a, b, plane):
+    """Return the kind of contact, as in `kinds_of_contact`; `plane` is that of a."""
+    axis = common_axis(a, b)
+    if axis >= 0:
+        kind = flat_contact(projected(a, axis), projected(b, axis))
+        return UNDECIDED if kind == THIN else kind
+    s0, s1 = filtered_above(plane, b[0]), filtered_above(plane, b[1])
+    s2 = filtered_above(plane, b[2])
+    p = b[0] if s0 == 0 else (b[1] if s1 == 0 else b[2])
+    if abs(s0 + s1 + s2) == 2 and is_corner(p, a):
+        # Two corners are on one side of the plane, and p is a corner that both faces have.
+        return POINT if _has_area(b) else UNDECIDED
+    return _kind_of_touch(a, b, plane)
+
+
+@inlined
+def _mark(mesh, i, used):
+    """Set `used` (n,) for the vertices of face i of a mesh."""
+    used[mesh[1][i, 0]] = used[mesh[1][i, 1]] = used[mesh[1][i, 2]] = True
+
+
 @entry
-def kinds_of_contact(own, other, pairs, kinds):
+def kinds_of_contact(own, other, pairs, kinds, used, used2):
     """Write to `kinds` (n,) what pairs of faces that meet share.
 
-    `own` and `other` are meshes, each as (vertices (.., 3), faces (.., 3)); a row of `pairs` (n, 2)
+    `own` and `other` are meshes, each as (vertices (n, 3), faces (m, 3)); a row of `pairs` (n, 2)
     is a face of each. A kind is POINT only if both faces have an area and share at most a point,
     SEGMENT or AREA only if they have an area and are in one plane, EDGE only if they have an area
-    and are in different planes; else it is UNDECIDED.
+    and are in different planes; else it is UNDECIDED. True is written to `used` and `used2`, arrays
+    (n,) for both meshes, for the vertices of pairs that may share a segment.
     """
     if len(pairs) == 0:
         return
     last = pairs[0, 0]
-    a = _face_of(own, last)
+    a = face_of(own, last)
     plane = plane_of(*a)
     for n in range(len(pairs)):
         # Most pairs have the first face of the pair before.
         if pairs[n, 0] != last:
             last = pairs[n, 0]
-            a = _face_of(own, last)
+            a = face_of(own, last)
             plane = plane_of(*a)
-        b = _face_of(other, pairs[n, 1])
-        axis = common_axis(a, b)
-        if axis >= 0:
-            kind = flat_contact(projected(a, axis), projected(b, axis))
-            kinds[n] = UNDECIDED if kind == THIN else kind
-            continue
-        s0, s1 = filtered_above(plane, b[0]), filtered_above(plane, b[1])
-        s2 = filtered_above(plane, b[2])
-        p = b[0] if s0 == 0 else (b[1] if s1 == 0 else b[2])
-        if abs(s0 + s1 + s2) == 2 and is_corner(p, a):
-            # Two corners are on one side of the plane, and p is a corner that both faces have.
-            kinds[n] = POINT if _has_area(b) else UNDECIDED
-        else:
-            kinds[n] = _kind_of_touch(a, b, plane)
+        b = face_of(other, pairs[n, 1])
+        kinds[n] = _kind(a, b, plane)
+        if kinds[n] != POINT and kinds[n] != AREA:
+            _mark(own, last, used)
+            _mark(other, pairs[n, 1], used2)
 
 
 @warms("contacts of faces")
 def _warm() -> None:
     """Compile the kernel of this module."""
     mesh = np.zeros((1, 3)), np.zeros((1, 3), np.int32)
-    kinds_of_contact(mesh, mesh, np.zeros((1, 2), np.int32), np.empty(1, np.int8))
+    used = np.zeros(1, np.bool_)
+    kinds_of_contact(mesh, mesh, np.zeros((1, 2), np.int32), np.empty(1, np.int8), used, used)

@@ -64,7 +64,7 @@ class Intersections:
 
     @cached_property
     def polygons(self) -> list[Reals]:
-        """Convex polygons (k, 3) that two faces in one plane share."""
+        """Convex polygons (k, 3) that two faces in one plane share, computed when first read."""
         return self._polygons.arrays()
 
     @cached_property

@@ -52,7 +52,7 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
         (1, [True])
         """
         from bvh.surfaces.curves import curves_of
-        from bvh.surfaces.numbering import faces_that_meet
+        from bvh.surfaces.numbering import kinds_of_pairs
 
         if other is None:
             if transform is not None:
@@ -67,7 +67,7 @@ class SectionQueries(DistanceQueries, OverlapQueries[NDArray[np.int32]]):
             pairs = first.overlap_tree(tree, matrix, threads=threads)
             vertices = vertices if matrix is None else moved_vertices(tree.vertices, matrix)
         meshes = (first.vertices, first.faces), (vertices, tree.faces)
-        curves = curves_of(*faces_that_meet(meshes, pairs), same_mesh=other is None)
+        curves = curves_of(*kinds_of_pairs(meshes, pairs), same_mesh=other is None)
         return Intersections._of(curves)
 
     def section(self, planes: ArrayLike) -> Any:
