@@ -27,6 +27,7 @@ from bvh.distributed.part_folder import (
 )
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
+from bvh.queries.targets import ray_target
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.files.loading import load, prefixed
 from bvh.tree.primitives import Triangles
@@ -62,7 +63,8 @@ class OpenPart(NamedTuple):
 
     def ray_search(self) -> RaySearch:
         """Return the target of rays in this part."""
-        return self.tree._ray_target()
+        search: RaySearch = ray_target(self.tree)
+        return search
 
     def columns_of(self, answer: Any) -> Columns:
         """Return the columns of hits or closest points: with ids in the mesh, and the part."""
