@@ -11,6 +11,7 @@ b = (W c - c'') * 2**k''.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from bvh.tree.primitives import Triangles
 from bvh.tree.tlas import Tlas
 from bvh.tree.world_bounds import (
     GROWTH,
+    Extents,
     box_instance_bounds,
     extent_of,
     gathered,
@@ -119,8 +121,6 @@ class SceneView(Searched):
         The id of the outermost instance that each leaf belongs to.
     frames : ndarray of float64, shape (m, 4, 3)
         The frames of the trees.
-    extents : Extents
-        Boxes around the trees, by which leaves are bounded (see `world_bounds`).
     tlas : Tlas
         With ``boxes``, (n, 6), around the leaves, and their ``bounds``.
     moves : int
@@ -162,9 +162,8 @@ class SceneView(Searched):
         # Addresses of the trees for kernels.
         rows = np.array([tree.row.address for tree in self.trees], np.int64)
         self._transforms = np.zeros(len(self._maps) * instanced.TRANSFORM_SIZE)
-        # Of each tree: some boxes whose hull contains it, and (K, F, largest radius) of `skew_of`;
-        # the radius is -1 unless the tree is over spheres or capsules.
-        self.extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
+        # Of each tree (K, F, largest radius) of `skew_of`; the radius is -1 unless the tree is over
+        # spheres or capsules.
         skews = [skew_of(tree) for tree in self.trees]
         self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 3))
         self._boxes_of = np.array([tree.bounds for tree in trees], np.float64).reshape(-1, 6)
@@ -185,6 +184,12 @@ class SceneView(Searched):
     def __len__(self) -> int:
         """Return the number of leaves."""
         return len(self._maps)
+
+    @cached_property
+    def extents(self) -> Extents:
+        """Boxes around the trees, by which turned or scaled leaves are bounded (`world_bounds`)."""
+        boxes = self._boxes_of.reshape(-1, 2, 3)
+        return gathered([extent_of(*each) for each in zip(self.trees, boxes, strict=True)])
 
     @property
     def metrics(self) -> NDArray[np.float64]:
@@ -296,25 +301,26 @@ class SceneView(Searched):
 
     def _bounded(self, leaves: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return world boxes (k, 6) around `leaves`, k indices, under their current maps."""
-        which_tree = self.tree_of[leaves]
-        boxes = instance_bounds(self.extents, which_tree, self._maps[leaves])
+        which_tree, maps = self.tree_of[leaves], self._maps[leaves]
         is_round = self.round_trees[which_tree]
         is_box = ~self._plain[which_tree] & ~is_round
+        # Under a shift, a mesh's box is exactly that of its tree, moved: corners round as vertices
+        # do. The boxes of shapes, such as boxes and spheres, are exact under the identity alone.
+        exact = (maps[:, :, :3] == np.eye(3)).all(axis=(1, 2))
+        exact &= self._plain[which_tree] | ~maps[:, :, 3].any(axis=1)
+        with np.errstate(over="ignore"):
+            shifted = self._boxes_of[which_tree] + np.tile(maps[:, :, 3], 2)
+        # Boxes that are empty or overflow are bounded below.
+        exact &= np.isfinite(shifted).all(axis=1)
+        if exact.all() and not is_round.any():
+            return np.asarray(shifted)
+        boxes = instance_bounds(self.extents, which_tree, maps)
         if is_round.any():
             boxes[is_round] = self._grown(leaves[is_round], boxes[is_round])
         if is_box.any():
             # Instances of boxes are defined by the rounded inverses of maps (see `world_bounds`).
             rows, trees = self._inverses[leaves[is_box]], which_tree[is_box]
             boxes[is_box] = box_instance_bounds(self.extents, trees, rows, self._skews)
-        # Under a shift, a mesh's box is exactly that of its tree, moved: corners round as vertices
-        # do. The boxes of shapes, such as boxes and spheres, are exact under the identity alone.
-        maps = self._maps[leaves]
-        exact = (maps[:, :, :3] == np.eye(3)).all(axis=(1, 2))
-        exact &= self._plain[which_tree] | ~maps[:, :, 3].any(axis=1)
-        with np.errstate(over="ignore"):
-            shifted = self._boxes_of[which_tree] + np.tile(maps[:, :, 3], 2)
-        # Boxes that are empty or overflow remain as they were bounded above.
-        exact &= np.isfinite(shifted).all(axis=1)
         boxes[exact] = shifted[exact]
         return boxes
 

@@ -1,7 +1,8 @@
 """Instanced trees: arrays of the transforms and trees of a scene, as kernels read them.
 
 A primitive of a scene is identified by its *code*: the row of its instanced tree times 2**32, plus
-its id in that tree. So codes break ties by instance, then by primitive.
+its id in that tree. So codes break ties by instance, then by primitive; those of parts of a mesh,
+by ids in the mesh (see `precedes`).
 
 An instanced triangle has the moved vertices, each coordinate correctly rounded (see `transforms`);
 an instanced box is defined by the correctly rounded inverse of the map, times the box's own rows
@@ -68,6 +69,16 @@ code_of = inlined(lambda leaf, prim: (np.int64(leaf) << CODE_BITS) | np.int64(pr
 # The row of a leaf's tree, and the kind of its primitives.
 row_of = inlined(lambda instanced, leaf: tree_rows.row_at(peek(instanced.trees, leaf)))
 kind_of = inlined(lambda instanced, leaf: tree_rows.kind(row_of(instanced, leaf)))
+
+
+@kernel
+def _code_precedes(instanced, a, b):
+    """Return whether, of two hits at equal t, that of the code a comes before that of b."""
+    stay_outlined()
+    row, other = row_of(instanced, leaf_of(a)), row_of(instanced, leaf_of(b))
+    if peek(row, tree_rows.WHOLE_IDS) == 0:
+        return a < b
+    return tree_rows.whole_id(row, prim_of(a)) < tree_rows.whole_id(other, prim_of(b))
 
 
 @inlined
@@ -184,6 +195,10 @@ def one_of_two(
 
 # A function of a tree, or of its primitives, that compiles to one of two: for a mesh, for a scene.
 by_scene = partial(one_of_two, lambda tree: primitives_class(tree) is Instanced)
+# Whether the hit of a ray on primitive a comes before that on b, another one, at equal t.
+precedes = by_scene(
+    lambda primitives, a, b: a < b, lambda primitives, a, b: _code_precedes(primitives, a, b)
+)
 
 
 def split_codes(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -25,6 +25,9 @@ from bvh.runtime.simd import peek, pointer_to
 # nodes' children. The address of an array without items is 0, as of the nodes of an empty tree.
 NODES, IDS, GROUPS, FRAME, BITS, KIND, PRIMITIVES = range(7)
 POINTS, FACES = PRIMITIVES, PRIMITIVES + 1
+# Of a part of a mesh, as a leaf of a scene: the address of the ids that its faces have in the mesh,
+# which break ties; 0 of other trees.
+WHOLE_IDS = PRIMITIVES + 2
 LOWEST, BOXES, SIZE = 12, 13, 14
 
 # Kinds of primitives other than shapes, whose classes have their codes.
@@ -83,5 +86,7 @@ compact = _accessor(GROUPS, np.int16(0))
 frame, bits = _accessor(FRAME, F8), _accessor(BITS, I4)
 # The vertices of triangles, or the numbers of other primitives.
 points, faces = _accessor(POINTS, F8), _accessor(FACES, I4)
+# The id in the whole mesh of face i of a part.
+whole_id = inlined(lambda row, i: peek(pointer_to(peek(row, WHOLE_IDS), I8), i))
 # The lowest primitive below each child of each node, and children's boxes (see `oriented_boxes`).
 lowest, boxes = _accessor(LOWEST, I4), _accessor(BOXES, F4)

@@ -68,3 +68,10 @@ def random_parts(
             middles = vertices[faces].mean(axis=1)[:, rng.integers(3)]
         part = np.argsort(np.argsort(middles)) * count // max(len(faces), 1)
     return parts_of(folder, vertices, faces, part, memory, groups)
+
+
+def open_some(parts: Parts, rng: np.random.Generator) -> None:
+    """Open none of the parts, half of them or all, in any order."""
+    count = round(parts.part_count * rng.choice([0.0, 0.5, 1.0]))
+    for number in rng.permutation(parts.part_count)[:count].tolist():
+        parts.opened.part(number)

@@ -20,7 +20,7 @@ from tests.cases.part_checks import (
     check_regions,
     same,
 )
-from tests.cases.partitions import WAYS, cut_parts, parts_of, random_parts
+from tests.cases.partitions import WAYS, cut_parts, open_some, parts_of, random_parts
 from tests.cases.soups import soup
 
 # Families that are tested with Dask as well: it takes long.
@@ -43,6 +43,7 @@ def small_visits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_hostile_families(name: str, tmp_path: Path, rng: np.random.Generator) -> None:
     family = build(name)
     parts = random_parts(tmp_path / "parts", family.vertices, family.faces, rng)
+    open_some(parts, rng)
     check_family(family, parts, rng, lazily=False)
 
 
@@ -62,6 +63,7 @@ def test_every_family_in_every_way(
 ) -> None:
     family = build(name)
     parts = random_parts(tmp_path / "parts", family.vertices, family.faces, rng, 200_000, way)
+    open_some(parts, rng)
     check_family(family, parts, rng, lazily=False)
 
 
@@ -114,6 +116,7 @@ def test_meshes(name: str, way: str, tmp_path: Path, rng: np.random.Generator) -
     vertices, faces = _mesh(name, rng)
     tree = bvh.BVH.from_triangles(vertices, faces)
     parts = random_parts(tmp_path / "parts", vertices, faces, rng, way=way)
+    open_some(parts, rng)
     assert len(parts) == len(faces)
     np.testing.assert_array_equal(parts.bounds, tree.bounds)
     scale = np.abs(np.nan_to_num(vertices)).max(initial=0.0) or 1.0

@@ -12,6 +12,7 @@ import pytest
 import trimesh
 
 import bvh
+from tests.cases.families import build
 from tests.cases.moving_parts import (
     KINDS,
     MILD,
@@ -310,6 +311,19 @@ def test_filters(rng: np.random.Generator) -> None:
     assert np.array_equal(some.t, lists.t[kept])
     with pytest.raises(TypeError, match="instance_id"):
         scene.closest_hit(o, d, filter=numba.njit(lambda ray_id, prim_id: True))
+
+
+@pytest.mark.answers
+@pytest.mark.parametrize("name", ["mixed_scales_1e+30", "mixed_scales_1e+75"])
+def test_trees_that_are_tiny_in_their_scene(name: str, rng: np.random.Generator) -> None:
+    """Distances in units of their frames overflow float32."""
+    family = build(name)
+    for count in (2, 3, 5, 9, 17) * 2:
+        part, scene = rng.integers(0, count, len(family.faces)), bvh.Scene()
+        for number in np.unique(part):
+            scene.add(bvh.BVH.from_triangles(family.vertices, family.faces[part == number]))
+        flat, rays = Flat(scene), np.tile([family.origins, family.directions], (1, count, 1))
+        assert_same(scene, scene.closest_hit(*rays), flat, flat.tree.closest_hit(*rays))
 
 
 def test_reflections_turn_faces_over() -> None:

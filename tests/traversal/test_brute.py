@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from meshes.interior import interior
 from meshes.organic import organic
 from meshes.terrain import terrain
 from tests.cases import aims
+from tests.cases.families import build
 from tests.cases.scans import SCANS
 from tests.oracles import brute
 
@@ -70,6 +72,23 @@ def assert_equal_to_brute_force(tree: bvh.BVH, n: int, rng: np.random.Generator)
 def test_our_meshes(name: str, rng: np.random.Generator) -> None:
     """A bounded share of rays on our own meshes."""
     assert_equal_to_brute_force(bvh.BVH.from_triangles(*OURS[name]()), 700, rng)
+
+
+@pytest.mark.answers
+def test_ranges_that_end_at_the_largest_double() -> None:
+    """To which all t beyond it are rounded, of either sign."""
+    family, largest = build("t_range_of_doubles_overflow"), np.finfo(np.float64).max
+    tree = bvh.BVH.from_triangles(family.vertices, family.faces)
+    rays = family.origins, family.directions
+    ends = (-np.inf, -largest, 0.0, largest, np.inf)
+    for low, high in combinations_with_replacement(ends, 2):
+        hits, (t, prim) = (
+            tree.closest_hit(*rays, low, high),
+            brute.closest_hit(tree, *rays, low, high),
+        )
+        np.testing.assert_array_equal(hits.t, t)
+        np.testing.assert_array_equal(hits.prim_id, prim)
+        assert hits.mask.any() == (low <= -largest <= high or low <= largest <= high)
 
 
 @pytest.mark.long

@@ -8,13 +8,14 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from bvh.distributed.fetched_files import fetched
+from bvh.distributed.merging import Columns
 from bvh.distributed.part_folder import (
     Index,
     PartFile,
@@ -24,7 +25,9 @@ from bvh.distributed.part_folder import (
     files_of,
     is_url,
 )
+from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
+from bvh.queries.targets import ray_target
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.files.loading import load, prefixed
 from bvh.tree.primitives import Triangles
@@ -36,6 +39,9 @@ REQUEST, WHOLE = 1 << 25, 0
 # Device, inode, size and times of a file (see `_state`).
 State = tuple[int, ...]
 
+# Fields of an `OpenPart` besides its number.
+Mapped = tuple[BVH, NDArray[np.int64], dict[Path, State]]
+
 # Keys of checks that files have passed in this process: states of files, and the entries of the
 # index that they were compared with.
 _checked: set[tuple[object, ...]] = set()
@@ -46,6 +52,7 @@ _guard = ForkSafeLock()
 class OpenPart(NamedTuple):
     """An open part: its tree, the ids of its triangles in the mesh, the states of both files."""
 
+    number: int
     tree: BVH
     ids: NDArray[np.int64]
     files: dict[Path, State]
@@ -53,6 +60,16 @@ class OpenPart(NamedTuple):
     def ids_of(self, prim_id: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the ids in the mesh of triangles `prim_id` of the part's tree; -1 for -1."""
         return np.where(prim_id >= 0, self.ids[prim_id], -1)
+
+    def ray_search(self) -> RaySearch:
+        """Return the target of rays in this part."""
+        search: RaySearch = ray_target(self.tree)
+        return search
+
+    def columns_of(self, answer: Any) -> Columns:
+        """Return the columns of hits or closest points: with ids in the mesh, and the part."""
+        parts = np.full(np.shape(answer.prim_id), self.number, np.int32)
+        return {**vars(answer), "prim_id": self.ids_of(answer.prim_id), "part": parts}
 
     @property
     def is_intact(self) -> bool:
@@ -79,6 +96,7 @@ class OpenParts:
         """
         self._place, self._index, self._memory = place, index, memory
         self._open: OrderedDict[int, OpenPart] = OrderedDict()
+        self._all_fit = sum(part.tree_bytes for part in index.parts) <= memory
 
     def part(self, number: int) -> OpenPart:
         """Return part `number`; those used longest ago are closed if they do not fit beside it."""
@@ -89,9 +107,15 @@ class OpenParts:
             while self._open and used + records[number].tree_bytes > self._memory:
                 used -= records[self._open.popitem(last=False)[0]].tree_bytes
             if part is None or not part.is_intact:
-                part = self._opened(number)
+                part = OpenPart(number, *self._opened(number))
             self._open[number] = part
         return part
+
+    def lasting(self) -> dict[int, OpenPart]:
+        """Return the open parts by number if all parts may stay open together; otherwise none."""
+        with _guard.lock:
+            parts = dict(self._open) if self._all_fit else {}
+        return {number: part for number, part in parts.items() if part.is_intact}
 
     def leaves_of(
         self, parts: tuple[NDArray[np.int32]], ids: NDArray[np.int64], rows: NDArray[np.int64]
@@ -120,7 +144,7 @@ class OpenParts:
             if _state(path) != state:
                 raise ValueError(f"{file.label} was changed while it was checked")
 
-    def _opened(self, number: int) -> OpenPart:
+    def _opened(self, number: int) -> Mapped:
         """Return a part whose files are mapped, and checked the first time in a process."""
         files = files_of(self._place, self._index, number)
         if not is_url(self._place):
@@ -145,9 +169,7 @@ class OpenParts:
                 path.unlink(missing_ok=True)
         return self._mapped(files, *copies())
 
-    def _mapped(
-        self, files: tuple[PartFile, PartFile], tree_path: Path, ids_path: Path
-    ) -> OpenPart:
+    def _mapped(self, files: tuple[PartFile, PartFile], tree_path: Path, ids_path: Path) -> Mapped:
         """Return a part, mapped from files that are checked unless they were before."""
         record, count = files[0].part, self._index.triangles
         states = {path: _state(path) for path in (tree_path, ids_path)}
@@ -167,7 +189,7 @@ class OpenParts:
             if len(ids) and not (ids[0] >= 0 and ids[-1] < count and in_order):
                 raise ValueError(f"holds ids that are not ascending in 0..{count - 1}")
         _checked.add(key)
-        return OpenPart(tree, ids, states)
+        return tree, ids, states
 
 
 # All `OpenParts` of this process, by place, checksum of the index, and memory.

@@ -22,7 +22,7 @@ from bvh.queries.batches.winding import FEW, above_half, add_angles, boundary_fo
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import Filter, PointBatch, RayBatch, RayOptions, ray_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
-from bvh.queries.targets import point_target, ray_target, region_target
+from bvh.queries.targets import point_target, region_target
 from bvh.queries.verbs import Merge, Verb, verb_of
 from bvh.runtime import arguments
 from bvh.runtime.arguments import ALL_BITS, CountResult, Cull, TruthResult
@@ -101,14 +101,14 @@ class PartRays(NamedTuple):
         answers = lists or MergedAnswers(verb, (batch.size,), extra)
 
         finish = lists.finish if lists else None
-        for number, part, rows in self.visits.of_rays(batch, options, answers.reach, finish):
+        for part, rows in self.visits.of_rays(batch, options, answers.reach, finish):
             # Rays end at the answer so far, inclusive: hits of equal t are found, and decided by
             # the id.
             some = rays_of(batch, rows, answers.reach(rows))
-            answer = search(ray_target(part.tree), some, part_options, *rest)
+            answer = search(part.ray_search(), some, part_options, *rest)
             columns: Columns = {verb.name: answer}
             if verb.record is not None:
-                columns = _of_part(answer, part, number)
+                columns = part.columns_of(answer)
             if lists is not None:
                 columns["ray_id"] = answer.ray_id
             answers.take(columns, rows)
@@ -145,16 +145,16 @@ class PartPoints(NamedTuple):
         """As in `PointTarget`."""
         several = () if count is None else (count,)
         answers = MergedAnswers(declared(BVH.closest_point), (batch.size, *several), PART)
-        for number, part, rows, some in self._nearby(batch, answers, progress, count):
+        for part, rows, some in self._nearby(batch, answers, progress, count):
             near = self._target_of(part).closest_points(some, count, threads, None)
-            answers.take(_of_part(near, part, number), rows)
+            answers.take(part.columns_of(near), rows)
         result: ClosestPoints = self.rays.located(ClosestPoints, answers.result(batch.shape))
         return result
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """As in `PointTarget`."""
         answers = MergedAnswers(declared(BVH.distance), (batch.size,))
-        for _, part, rows, some in self._nearby(batch, answers, progress):
+        for part, rows, some in self._nearby(batch, answers, progress):
             near = self._target_of(part).distances(some, threads, None)
             answers.take({"distance": near}, rows)
         return answers.columns["distance"]
@@ -229,17 +229,17 @@ class PartPoints(NamedTuple):
     def _nearby(
         self, batch: PointBatch, answers: MergedAnswers, progress: Progress | None,
         count: int | None = None,
-    ) -> Iterator[tuple[int, OpenPart, Rows, PointBatch]]:  # fmt: skip
-        """Yield (number, part, rows, their points) for parts that may change `answers`.
+    ) -> Iterator[tuple[OpenPart, Rows, PointBatch]]:  # fmt: skip
+        """Yield (part, rows, their points) for parts that may change `answers`.
 
         `count` is the number of closest points that each point asks for, None for one.
         """
         visits, reach = self.rays.visits, answers.reach
-        for number, part, rows in visits.of_points(batch, progress, reach, count, self.mask):
+        for part, rows in visits.of_points(batch, progress, reach, count, self.mask):
             far = reach(rows)
             assert far is not None
             limits = arguments.kernel_input(np.minimum(some_of(batch.limits, rows), far))
-            yield number, part, rows, PointBatch(some_of(batch.points, rows), limits, (len(rows),))
+            yield part, rows, PointBatch(some_of(batch.points, rows), limits, (len(rows),))
 
     def _target_of(self, part: OpenPart) -> Any:
         """Return the target of points of a part's tree."""
@@ -284,12 +284,6 @@ def declared(query: Callable[..., object]) -> Verb:
     verb = verb_of(query)
     assert verb is not None
     return verb
-
-
-def _of_part(answer: Any, part: OpenPart, number: int) -> Columns:
-    """Return the columns of the answer of part `number`: with ids in the mesh, and the part."""
-    parts = np.full(np.shape(answer.prim_id), number, np.int32)
-    return {**vars(answer), "prim_id": part.ids_of(answer.prim_id), "part": parts}
 
 
 def _bits_of(mask: int) -> int | None:

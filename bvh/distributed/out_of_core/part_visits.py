@@ -5,13 +5,15 @@ those whose answer so far is not nearer than the box.
 """
 
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.distributed.merging import Column, Floats, Rows
+from bvh.distributed.merging import Column, Floats, Rows, grouped
 from bvh.distributed.out_of_core.open_parts import OpenPart, OpenParts
+from bvh.distributed.out_of_core.part_scenes import PartScene
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import PointBatch, RayBatch, RayOptions
 from bvh.queries.targets import ray_target
@@ -24,17 +26,29 @@ from bvh.tree.boundary import Loops
 TOGETHER = 1 << 20
 # Points that visit the parts together, and pairs of rays or points with parts, of 70 to 80 bytes.
 POINTS, PAIRS = 1 << 17, 1 << 22
+# Rows whose distances from a part are a sample of all.
+SAMPLE = 1000
 # More than the rounding errors of the smallest distances, which underflow.
 DENORMALS = 2.0**-1070
 
 # The number of a part, the rows of a batch that may visit it, and of each row the t at which it
 # enters the box of the part, or a lower bound of its distance.
 Group = tuple[int, Rows, Floats]
-# The number of a part, the part, and the rows of a batch that visit it.
-Visit = tuple[int, OpenPart, Rows]
+# A part, or several as one scene, and the rows of a batch that visit it.
+Visit = tuple[OpenPart, Rows]
+RayVisit = tuple[OpenPart | PartScene, Rows]
 # Function of rows: it returns for each the largest distance at which a part may change its answer,
 # or None if all may.
 Reach = Callable[[Rows], Floats | None]
+
+
+class _Division(NamedTuple):
+    """Parts that are open and stay open, and the other ones."""
+
+    parts: list[OpenPart]
+    together: OpenPart | PartScene | None  # all of `parts`, or None
+    others: int  # number of other parts
+    boxes: Any  # target of rays: the boxes of other parts
 
 
 class PartVisits:
@@ -48,14 +62,16 @@ class PartVisits:
         """
         self.opened, self._boxes, self._bits = opened, boxes, bits
         self._valid = np.flatnonzero(~np.isnan(boxes[:, 0]))
+        # The last result of `_divided`.
+        self._known: _Division | None = None
         # By mask, an int32, the boundary of the faces of these parts that count.
         self.boundaries: dict[int, Loops] = {}
 
     def of_rays(
         self, batch: RayBatch, options: RayOptions, reach: Reach,
         finish: Callable[[], None] | None = None,
-    ) -> Iterator[Visit]:  # fmt: skip
-        """Yield the visits of the parts that rays may hit, near to far.
+    ) -> Iterator[RayVisit]:  # fmt: skip
+        """Yield the visits of the parts that rays may hit: open ones together, others near to far.
 
         ``reach(rows)`` returns up to which t parts may change the answers of rays, None for any t.
         ``finish()`` is called whenever a run of rays, in the order of the batch, has visited all
@@ -63,30 +79,42 @@ class PartVisits:
         """
         # Boxes have no faces to filter or cull, and no progress of their own.
         box_options = RayOptions(threads=options.threads)
-        target = ray_target(self._box_tree)
 
-        def box_counts(rows: Rows) -> Rows:
-            """Return how many boxes of parts each of the rays `rows` hits."""
-            some = rays_of(batch, rows, None, masked=False)
-            return np.asarray(target.count_hits(some, box_options, once=True))
+        def box_counts(boxes: Any, rows: Rows) -> Rows:
+            """Return how many of the boxes that are the target `boxes` each of the rays hits."""
+            some = rays_of(batch, rows, reach(rows), masked=False)
+            return np.asarray(boxes.count_hits(some, box_options, once=True))
 
         for block in _blocks(batch.size, options.progress, TOGETHER):
-            for rows in _runs(block, len(self._valid), box_counts):
-                some = rays_of(batch, rows, None, masked=False)
-                hits = target.all_hits(some, box_options, once=False)
-                part, ray, entry = hits.prim_id, rows[hits.ray_id], hits.t
-                if batch.masked or not self._bits.all():
-                    masks = some_of(batch.rays.masks, ray).view(np.uint32)
-                    shared = self._bits[part] & masks != 0
-                    part, ray, entry = part[shared], ray[shared], entry[shared]
-                yield from self._near_to_far(_grouped(part, ray, entry), reach)
+            _, together, others, boxes = self._divided()
+            for rows in _runs(block, others, partial(box_counts, boxes)):
+                if together is not None:
+                    yield together, rows
+                if others:
+                    some = rays_of(batch, rows, reach(rows), masked=False)
+                    hits = boxes.all_hits(some, box_options, once=False)
+                    part, ray, entry = hits.prim_id, rows[hits.ray_id], hits.t
+                    if batch.masked or not self._bits.all():
+                        masks = batch.rays.masks.take(ray, mode="clip").view(np.uint32)
+                        shared = self._bits[part] & masks != 0
+                        part, ray, entry = part[shared], ray[shared], entry[shared]
+                    yield from self._near_to_far(grouped(part, ray, entry), reach)
                 if finish is not None:
                     finish()
 
-    @cached_property
-    def _box_tree(self) -> BVH:
-        """A tree over the boxes of all parts."""
-        return BVH.from_boxes(self._boxes[:, :3], self._boxes[:, 3:], warn=False)
+    def _divided(self) -> _Division:
+        """Return the open parts that stay open, and the other ones."""
+        lasting, known = self.opened.lasting(), self._known
+        parts = [lasting[number] for number in self._valid.tolist() if number in lasting]
+        if known is None or list(map(id, parts)) != list(map(id, known.parts)):
+            numbers, boxes = [part.number for part in parts], self._boxes.copy()
+            boxes[numbers] = np.nan
+            tree = BVH.from_boxes(boxes[:, :3], boxes[:, 3:], warn=False)
+            together = PartScene(parts, self._bits[numbers]) if len(parts) > 1 else None
+            count = len(self._valid) - len(parts)
+            known = _Division(parts, together or next(iter(parts), None), count, ray_target(tree))
+            self._known = known
+        return known
 
     def of_points(
         self, batch: PointBatch, progress: Progress | None, reach: Reach,
@@ -161,14 +189,14 @@ class PartVisits:
 
     def _near_to_far(self, groups: list[Group], reach: Reach) -> Iterator[Visit]:
         """Yield the visits of groups, near to far, for the rows whose answers they may change."""
-        # A part is as near as the median of the distances at which its rows enter it.
-        near = [float(np.median(entry)) for _, _, entry in groups]
+        # A part is as near as the median of the distances at which some of its rows enter it.
+        near = [float(np.median(entry[:: len(entry) // SAMPLE + 1])) for _, _, entry in groups]
         for k in np.argsort(near, kind="stable").tolist():
             number, rows, entry = groups[k]
             far = reach(rows)
             rows = rows if far is None else rows[entry <= far]
             if len(rows):
-                yield number, self.opened.part(number), rows
+                yield self.opened.part(number), rows
 
 
 def _part_counts(near: Callable[[Rows], Iterator[Group]], rows: Rows) -> Rows:
@@ -179,24 +207,9 @@ def _part_counts(near: Callable[[Rows], Iterator[Group]], rows: Rows) -> Rows:
     return total
 
 
-def _grouped(part: NDArray[np.integer], rows: Rows, entry: Floats) -> list[Group]:
-    """Return (number, rows, entries) for each part that occurs in `part`, in ascending order.
-
-    The arguments are columns of pairs: a part, a row, and the distance at which it enters the part.
-    """
-    # NumPy sorts 16-bit integers by radix, in a sixth of the time.
-    part = part.astype(np.uint16) if part.max(initial=0) < 1 << 16 else part
-    order = np.argsort(part, kind="stable")
-    part, rows, entry = part[order], rows[order], entry[order]
-    starts = np.flatnonzero(np.diff(part, prepend=-1))
-    # Not strict: without pairs, `ends` has one item, and `starts` none.
-    ends = np.append(starts[1:], len(part))
-    return [(int(part[b]), rows[b:e], entry[b:e]) for b, e in zip(starts, ends, strict=False)]
-
-
 def some_of(column: Column, rows: Rows) -> Column:
-    """Return the `rows` of a column, or all of it if it is one row, which all queries share."""
-    return column if len(column) == 1 else kernel_input(column.take(rows, axis=0))
+    """Return different `rows` of a column, which ascend; all of it if it is one row, for all."""
+    return column if len(column) in (1, len(rows)) else kernel_input(column.take(rows, axis=0))
 
 
 def rays_of(batch: RayBatch, rows: Rows, reach: Floats | None, masked: bool = True) -> RayBatch:

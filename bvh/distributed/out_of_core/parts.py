@@ -35,7 +35,8 @@ class Parts(RayQueries, PointQueries, RegionQueries, PartContent):
 
     Queries have the arguments and results of those of `BVH`, and answer bit for bit as one tree
     over all of the mesh. Parts are visited near to far, for a million rays at a time, and mapped
-    into memory only while they are needed. Dask arrays give lazy results, with a task for each
+    into memory only while they are needed; if all fit into `memory`, rays meet those that are
+    mapped already together, which is faster. Dask arrays give lazy results, with a task for each
     chunk of rays and each group of parts that fits into `memory`; arrays of other libraries, such
     as PyTorch's, give arrays of their library.
 

@@ -27,7 +27,7 @@ from bvh.traversal.rays.ray_batch import mask_of, read_exact
 from bvh.traversal.rays.slots import Filtered
 from bvh.tree.arrays import pointers_at
 from bvh.tree.face_bits import selected_lanes
-from bvh.tree.instanced import Instanced, by_scene, kind_of, primitives_class, row_of
+from bvh.tree.instanced import Instanced, by_scene, kind_of, precedes, primitives_class, row_of
 from bvh.tree.primitives import MISS, Triangles, corner_at, corners, distance_of, intersect, meets
 from bvh.tree.rows import TRIANGLES
 from bvh.tree.triangle_groups import TINY, group_at, load_group, test_distance, test_edges
@@ -183,7 +183,7 @@ def accept_hit(context_ref, memory, slot, prim, t, cull):
         if slots.exact(memory, slot) != best:
             ray = read_exact(tree, rays, batch_index(block, slots.ray(memory, slot)))
             best_t = distance_of(tree.primitives, best, *ray, cull)
-        if best_t < t or (best_t == t and best < prim):
+        if best_t < t or (best_t == t and precedes(tree.primitives, best, prim)):
             prim, t = best, best_t
             low, high = slots.tau_interval(tree.primitives, block, memory, slot, t)
     _set_closest(memory, slot, prim, low, high)
@@ -255,7 +255,7 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, sure, b
                     and meets(tree.primitives, best, near.vertex)
                     and (near.through or meets(tree.primitives, best, near.end))
                 )
-                if tied and best < prim:
+                if tied and precedes(tree.primitives, best, prim):
                     continue
                 side, near = side_at(o, d, d_scaled, floor, near, turned(vertices, vertex))
                 through = vertex if near.through else NO_VERTEX

@@ -115,11 +115,14 @@ def write_local_limits(memory, place, stride, transforms, at, spread, delta, sta
     entry = stay.entry
     # Widen the bounds of the filter by the errors of vertices and ray (see the top of this file).
     slack = ((abs(entry) + 4.0 * bound) * 2.0**-50 + stay.lost) + 16.0 * UNIT * bound
+    # `low` and `end` stay finite: they will be multiplied by den, which may be zero. A tree that is
+    # tiny in its scene has a larger slack, but nothing that a ray meets is farther than 2**100.
+    finite = lesser(slack, 2.0**100)
     limits = Limits(
         spread * ((delta * 3.0 + EDGE_ERROR * bound) * UP),
         (delta * 1.1 + T_BOUND * bound) * UP,
-        greater(stay.start - entry, full_like(entry, -bound)) - slack,
-        (stay.leave - entry) * UP + slack,
+        greater(stay.start - entry, full_like(entry, -bound)) - finite,
+        (stay.leave - entry) * UP + finite,
         stay.start + abs(stay.start) * 2.0**-50 - entry + slack,
         stay.stop - abs(stay.stop) * 2.0**-50 - entry - slack,
         slack,

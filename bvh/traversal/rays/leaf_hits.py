@@ -24,7 +24,7 @@ from bvh.traversal.rays import blocks, slots
 from bvh.traversal.rays.blocks import BLOCK, batch_index, ray_number
 from bvh.traversal.rays.ray_batch import read_exact
 from bvh.tree.edge_rule import crosses, is_ahead
-from bvh.tree.instanced import Ids, Instanced, by_scene, leaf_of, prim_of
+from bvh.tree.instanced import Ids, Instanced, by_scene, leaf_of, precedes, prim_of
 from bvh.tree.primitives import BACK, MISS, intersect, weights
 from bvh.tree.triangle_groups import group_at
 
@@ -284,7 +284,7 @@ def _insert(goal, context_ref, r, prim):
     count = peek(hits.counts, number)
     # Find its place among the sorted hits, from the last one to the first.
     place = count
-    while place > 0 and _before(t, prim, hits, first + place - 1):
+    while place > 0 and _before(tree.primitives, t, prim, hits, first + place - 1):
         place -= 1
     if place == goal.max_hits:
         return False
@@ -312,7 +312,7 @@ def _insert(goal, context_ref, r, prim):
 
 
 @inlined
-def _before(t, prim, hits, i):
+def _before(primitives, t, prim, hits, i):
     """Return whether a hit at t on `prim` comes before hit i of the `NearestHits`, by (t, id)."""
     other = peek(hits.t, i)
-    return t < other or (t == other and prim < peek(hits.prims, i))
+    return t < other or (t == other and precedes(primitives, prim, peek(hits.prims, i)))

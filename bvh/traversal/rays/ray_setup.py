@@ -161,9 +161,9 @@ def _write_ray(block, r, axes, limits, entry, rest, shift):
 def _local_bound(t, shift, sign):
     """Return t * 2**shift for t_min or t_max, moved by `sign` times the rounding of a hit's t."""
     # The rounded t of a hit is compared with a bound: they may be equal where the real t is beyond
-    # the bound. A bound of the largest double or more becomes infinite.
-    if t >= LARGEST or t <= -LARGEST:
-        return INF if t > 0.0 else -INF
+    # the bound. The largest double, to which a larger t rounds, becomes infinite if it grows.
+    if abs(t) == INF:
+        return t
     return floats.scale_by(t + sign * (abs(t) * 2.0**-52 + SMALLEST), shift)
 
 

@@ -21,7 +21,7 @@ from bvh.traversal.rays.ray_batch import Context, first_of, pick_rays
 from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace
 from bvh.tree.arrays import is_empty
-from bvh.tree.instanced import Instanced, primitives_class
+from bvh.tree.instanced import Instanced, precedes, primitives_class
 
 # Places in `state`: the next block, the hits written so far, and the hits of the last block,
 # written or not.
@@ -142,7 +142,7 @@ def _pick(primitives, wanted, pairs, i, out, row):
     first, last = peek(pairs.starts, i), peek(pairs.starts, i + 1)
     for j in range(first, last):
         poke(order, j, j)
-    _sort(hits.t, hits.prim_id, order, first, last)
+    _sort(primitives, hits.t, hits.prim_id, order, first, last)
     count = np.int64(0)
     before = np.int64(-1)
     for j in range(first, last):
@@ -165,14 +165,14 @@ def _pick(primitives, wanted, pairs, i, out, row):
 
 
 @inlined
-def _before(t, prims, a, b):
+def _before(primitives, t, prims, a, b):
     """Return whether the hit in row a of the columns comes before the hit in row b, by (t, id)."""
     t_a, t_b = peek(t, a), peek(t, b)
-    return t_a < t_b or (t_a == t_b and peek(prims, a) < peek(prims, b))
+    return t_a < t_b or (t_a == t_b and precedes(primitives, peek(prims, a), peek(prims, b)))
 
 
 @kernel
-def _sort(t, prims, order, first, last):
+def _sort(primitives, t, prims, order, first, last):
     """Sort the numbers order[first:last], rows of the columns `t` and `prims`, by (t, id)."""
     # Shell's sort with the gaps 1, 4, 13, 40, ...: insertion for a few rows, and never more than
     # O(n**1.5) steps (Knuth, TAOCP 3, 5.2.1). `h` is the row that is inserted among those `gap`
@@ -184,7 +184,7 @@ def _sort(t, prims, order, first, last):
         for j in range(first + gap, last):
             h = peek(order, j)
             k = j
-            while k - gap >= first and _before(t, prims, h, peek(order, k - gap)):
+            while k - gap >= first and _before(primitives, t, prims, h, peek(order, k - gap)):
                 poke(order, k, peek(order, k - gap))
                 k -= gap
             poke(order, k, h)
