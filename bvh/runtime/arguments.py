@@ -165,7 +165,7 @@ def _is_constant(array: NDArray[Any]) -> bool:
 def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
     """Return the array aligned, in C order and read-only, a view if possible.
 
-    Numba would compile a kernel again for another layout or writability.
+    Numba would compile a kernel again for another layout, and a user's for another writability.
     """
     flags = array.flags
     if not (flags.c_contiguous and flags.aligned):
@@ -341,7 +341,7 @@ def _plain(
     if is_masked(value):
         raise TypeError(f"{name} must not be a masked array: fill or drop the masked rows first")
     if value is None:
-        raise TypeError(f"{name} must be an array, got None")
+        raise TypeError(f"{name} must be {expected}, got None")
     if type(value) not in ORDINARY and is_other(value):
         value = as_numpy(name, value)
     try:
