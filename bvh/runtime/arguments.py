@@ -341,7 +341,7 @@ def _plain(
     if is_masked(value):
         raise TypeError(f"{name} must not be a masked array: fill or drop the masked rows first")
     if value is None:
-        raise TypeError(f"{name} must be {expected}, got None")
+        raise TypeError(f"{name} must be an array, got None")
     if type(value) not in ORDINARY and is_other(value):
         value = as_numpy(name, value)
     try:
