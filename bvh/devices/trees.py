@@ -191,7 +191,9 @@ class DeviceBVH(DeviceObject):
         self._current_target()
         found = object.__new__(type(self))
         vars(found).update(vars(self))
-        found._tree, found.stages = copy(self._copy), Stages(self.device)
+        # Each has its own, as both may be refitted.
+        found._tree, found._copy = copy(self._copy), copy(self._copy)
+        found.stages = Stages(self.device)
         found.buffers = Buffers(self.device)
         return found
 

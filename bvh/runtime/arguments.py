@@ -165,7 +165,7 @@ def _is_constant(array: NDArray[Any]) -> bool:
 def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
     """Return the array aligned, in C order and read-only, a view if possible.
 
-    Numba would compile a kernel again for another layout or writability.
+    Numba would compile a kernel again for another layout, and a user's for another writability.
     """
     flags = array.flags
     if not (flags.c_contiguous and flags.aligned):

@@ -30,9 +30,12 @@ _holders: list[Any] = [activation]
 def guard_compiler() -> None:
     """Make forks take Numba's and LLVM's locks, too; called under `activation` after the import."""
     from llvmlite.binding import ffi
-    from numba.core import compiler_lock
+    from numba.core import compiler_lock, registry
 
     numbas, llvms = compiler_lock.global_compiler_lock, getattr(ffi.lib, "_lock", None)
+    # Numba makes its contexts at their first use, under locks that forks do not take, and takes its
+    # own lock for that: so here, while forks wait for `activation` alone.
+    _ = registry.cpu_target.target_context
     _holders[:] = [x for x in (numbas, activation, llvms) if hasattr(x, "_lock")]
 
 
@@ -72,21 +75,31 @@ def _take_locks() -> None:
     until = time.monotonic() + PATIENCE_SECONDS
     try:
         with deferred_interrupts() as signals:
-            for holder in _holders:
-                lock = holder._lock
-                while not lock.acquire(timeout=POLL_SECONDS):
-                    if signals or time.monotonic() > until:
-                        return
-                _fork.taken += (lock,)
+            # Again if another thread, for whose activation this one has waited, has added holders:
+            # Numba's lock must be taken first.
+            while len(_fork.taken) < len(_holders):
+                _release_taken()
+                for holder in [*_holders]:
+                    lock = holder._lock
+                    while not lock.acquire(timeout=POLL_SECONDS):
+                        if signals or time.monotonic() > until:
+                            return
+                    _fork.taken += (lock,)
     except BaseException:
         # Python ignores exceptions here; the parent is interrupted after the fork.
         _fork.interrupted = True
 
 
-def _release_locks() -> None:
-    """Release the locks in the parent, and interrupt it if the fork was interrupted."""
+def _release_taken() -> None:
+    """Release the locks that this thread's fork has taken."""
     for lock in reversed(_fork.taken):
         lock.release()
+    _fork.taken = ()
+
+
+def _release_locks() -> None:
+    """Release the locks in the parent, and interrupt it if the fork was interrupted."""
+    _release_taken()
     if _fork.interrupted:
         # Python ignores exceptions here, too: interrupt the main thread a little later.
         again = threading.Timer(POLL_SECONDS, _thread.interrupt_main)
@@ -97,8 +110,7 @@ def _release_locks() -> None:
 def _begin_child() -> None:
     """Release the locks in the child; replace them if the fork could not take all of them."""
     if len(_fork.taken) == len(_holders):
-        for lock in reversed(_fork.taken):
-            lock.release()
+        _release_taken()
         return
     # Every compilation takes the first lock, and fails there. The others become usable, because
     # LLVM's objects are freed under its lock.

@@ -33,9 +33,10 @@ def new_bytes(size: int) -> NDArray[np.uint8]:
 
 
 def reused(array: NDArray[Any], count: int, dtype: Any) -> NDArray[Any]:
-    """Return an array as `aligned` does, in the memory of `array` if that is a map, large enough.
+    """Return an array as `aligned` does, in the memory of `array` if it is mapped and large enough.
 
-    Its numbers are then lost, and pages that the new array does not need go back to the system.
+    The numbers of `array` are then lost, and pages that the new one does not need go back to the
+    system.
     """
     size, base = count * np.dtype(dtype).itemsize, array
     while isinstance(base, np.ndarray):

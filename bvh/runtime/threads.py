@@ -39,6 +39,7 @@ FIRST_CHUNK, GROWTH, THREAD_SECONDS = 2, 32, 2e-4
 # as many at a time, otherwise half as many.
 CLAIMED_SECONDS = 5e-3
 
+# Numbers that a thread of `copied` takes at a time.
 NUMBERS_AT_ONCE = 1 << 17
 
 # Seconds between reports of a waiting thread, so few that progress and Ctrl-C seem immediate.
@@ -63,7 +64,7 @@ class Job:
 
     def withdraw(self) -> None:
         """Withdraw the call, or wait until it has returned."""
-        # After the call, `ended` may be locked by a wait that Ctrl-C has ended.
+        # Not if the call is done: a wait for it may have locked `ended` before Ctrl-C ended that.
         if not self.begun.acquire(blocking=False) and not self.done:
             self.ended.acquire()
 
@@ -99,7 +100,7 @@ class _Helper(threading.Thread):
 
 
 def pool(threads: int) -> None:
-    """Start helpers until there are at least `threads` of them."""
+    """Start helpers until there are at least `threads` of them, or the system allows no more."""
     global _pool_size
     if _pool_size >= threads:
         return
@@ -108,7 +109,11 @@ def pool(threads: int) -> None:
         _check_address_space(max(threads - _pool_size, 1))
         while _pool_size < threads:
             helper = _Helper()
-            helper.start()
+            try:
+                helper.start()
+            except RuntimeError:
+                # A limit of the container or user, or the interpreter ends: fewer have to do.
+                return
             _idle.append(helper)
             _pool_size += 1
 
@@ -119,9 +124,9 @@ def _with_helpers(
 ) -> None:  # fmt: skip
     """Do work(jobs, check) here, while each of up to `count` idle helpers calls `call`.
 
-    The pool has `threads` helpers. `jobs` has a job for each helper that was idle; check() raises a
-    lost KeyboardInterrupt. After an error, here or in a helper, `stop` is called, and the error is
-    raised once all have returned.
+    The pool is first filled up to `threads` helpers. `jobs` has a job for each helper that was
+    idle; check() raises a lost KeyboardInterrupt. After an error, here or in a helper, `stop` is
+    called, and the error is raised once all have returned.
     """
 
     def call_or_stop() -> None:
@@ -165,8 +170,8 @@ def _take_together(
 ) -> None:  # fmt: skip
     """Call `take` until it returns False, while up to `helpers` helpers each call `help_out` once.
 
-    The pool has `threads` helpers. Between two calls of `take`, this thread calls `report`, and can
-    be interrupted. After any error, `stop` is called: then no thread begins more work.
+    `threads` is as of `_with_helpers`. Between two calls of `take`, this thread calls `report`, and
+    can be interrupted. After any error, `stop` is called: then no thread begins more work.
     """
 
     def work(_: list[Job], check: Callable[[], None]) -> None:

@@ -22,7 +22,7 @@ from bvh.tree.wide_nodes import WideNodes, child_code, child_lower, child_upper,
 PENDING_SIZE = 4
 _read, _write = field(np.int64, *range(PENDING_SIZE))
 _pending_at = inlined(lambda pending, row: _read(pending, row * PENDING_SIZE))
-_set_pending = inlined(lambda pending, row, range: _write(pending, row * PENDING_SIZE, range))
+_set_pending = inlined(lambda pending, row, item: _write(pending, row * PENDING_SIZE, item))
 
 
 class Numbering(NamedTuple):

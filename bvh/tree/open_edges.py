@@ -45,15 +45,20 @@ def open_edges(triangles: Triangles) -> NDArray[np.int32]:
     Edges between the same positions are one edge, which is returned by the vertex indices of the
     first of its faces.
     """
-    points, faces = triangles.points, finite_faces(triangles)
-    # The same id for all vertices at one position; adding 0.0 makes -0.0 equal to 0.0.
-    ids = np.unique(points + 0.0, axis=0, return_inverse=True)[1].reshape(-1)
+    faces, (_, ids) = finite_faces(triangles), welded(triangles.points)
     ends = np.stack([faces, np.roll(faces, -1, axis=1)], axis=2).reshape(-1, 2)
-    edges = np.sort(ids[ends], axis=1)
+    begin, end = ids[ends].T
+    keys = np.minimum(begin, end) << 32 | np.maximum(begin, end)
+    distinct, counts = np.unique(keys, return_counts=True)
     # Edges from a vertex to itself are left out.
-    ends, edges = (rows[edges[:, 0] != edges[:, 1]] for rows in (ends, edges))
-    _, first, counts = np.unique(edges, axis=0, return_index=True, return_counts=True)
-    return np.asarray(ends[np.sort(first[counts & 1 == 1])], np.int32)
+    distinct = distinct[(counts & 1 == 1) & (distinct >> 32 != distinct & 0xFFFFFFFF)]
+    if len(distinct) == 0:
+        return np.empty((0, 2), np.int32)
+    # The first edge with each of these keys.
+    places = np.searchsorted(distinct[:-1], keys)
+    rows = np.flatnonzero(distinct[places] == keys)
+    first = rows[np.unique(keys[rows], return_index=True)[1]]
+    return np.asarray(ends[np.sort(first)], np.int32)
 
 
 def is_oriented(triangles: Triangles) -> bool:
@@ -82,6 +87,21 @@ def finite_faces(triangles: Triangles) -> NDArray[np.int32]:
         return faces
     finite = np.asarray(np.isfinite(points).all(axis=1))
     return np.asarray(faces[finite[faces].all(axis=1)])
+
+
+def welded(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the distinct points (k, 3), and for each point the index (n,) of the equal one.
+
+    Points that are not finite may be taken for others.
+    """
+    _, first, ids = np.unique(hashes(points), return_index=True, return_inverse=True)
+    ids = ids.reshape(-1)
+    same: NDArray[np.float64] = points[first]
+    finite = np.isfinite(points).all(axis=1)
+    if not (same[ids] == points)[finite].all():
+        # Different points have the same hash: compare points, with -0.0 as 0.0.
+        same, ids = np.unique(points + 0.0, axis=0, return_inverse=True)
+    return same, ids.reshape(-1)
 
 
 def hashes(points: NDArray[np.float64]) -> NDArray[np.uint64]:

@@ -242,7 +242,7 @@ class Tlas:
     `nodes.ids[r, 0]`. They change in place; a rebuild replaces them, and the local frame.
     """
 
-    # Time of a build, by the fastest one so far.
+    # Seconds of a build for each box, by the fastest build so far.
     seconds_a_box: ClassVar[float] = 1e-6
 
     arrays: TreeArrays

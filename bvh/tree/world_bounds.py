@@ -241,8 +241,8 @@ def skew_of(arrays: TreeArrays) -> tuple[float, float, float]:
     """
     if isinstance(arrays.primitives, Triangles):
         return 0.0, 0.0, -1.0
-    used, shape = np.unique(arrays.nodes.ids), shape_of(arrays.primitives)
-    points = arrays.primitives.points[used[used >= 0]]
+    ids, shape = arrays.nodes.ids, shape_of(arrays.primitives)
+    points = arrays.primitives.points[ids[ids >= 0]]
     radius = shape.largest_radius(points)
     if len(points) == 0:
         return 0.0, 0.0, radius

@@ -112,6 +112,22 @@ def test_lost_faces(query: str, rng: np.random.Generator) -> None:
         check(there, rows, faces, rng, 5)
 
 
+def test_a_copy_is_refitted_alone() -> None:
+    """What the CPU does for a call of a copy does not change the tree that was copied."""
+    mesh = trimesh.creation.icosphere(1)
+    vertices, ray = np.array(mesh.vertices), ([0.1, 0.2, 9.0], [0.0, 0.0, -1.0])
+    there = bvh.BVH.from_triangles(vertices, mesh.faces).to(DEVICE)
+    other = copy(there)
+    shown = other.host
+    other.refit(placed(2.0 * vertices))
+    there.refit(placed(3.0 * vertices))
+    wanted = bvh.BVH.from_triangles(3.0 * vertices, mesh.faces).closest_hit(*ray).t
+    # As in another thread, while the device answers a call of the copy.
+    shown.refit(4.0 * vertices)
+    assert np.array_equal(other._on_cpu().vertices, 2.0 * vertices)
+    assert there.closest_hit(*ray).t == wanted
+
+
 def test_refusals() -> None:
     """Vertices of another number; faces that no leaf has; arrays that are on no device."""
     vertices = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, np.nan]])

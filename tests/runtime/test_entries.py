@@ -151,6 +151,24 @@ def test_subclasses_of_numbers_are_numbas():
         assert calls_user(fails, 0) == 1
         with pytest.raises(ValueError, match="too much"):
             calls_user(fails, value)
+    # Numba takes these for plain numbers, whose words a program for objects would not write.
+    assert scalars(Length(2.0), Count(3), 1) == 6.0
+    assert scalars(1.0, 2.0, 3) == 6.0
+    assert squared(np.complex128(3 + 4j)) == squared(3 + 4j) == 25.0
+
+
+class Length(float):
+    pass
+
+
+class Count(int):
+    pass
+
+
+@entry
+def squared(z):
+    """Return the square of the size of a complex number, which has two words."""
+    return z.real * z.real + z.imag * z.imag
 
 
 @entry

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.children import answer, fork
+from tests.children import answer, fork, start
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -81,3 +81,54 @@ def test_interruption_ends_the_waiting() -> None:
     result = answer(fork(FORK.format(seconds=4, patience=100, interrupted=True), **OFF))
     assert "forked while another thread compiled" in result["child"]
     assert (result["heard"], result["parent"]) == (True, 10)
+
+
+# Another thread imports Numba, which takes a while, and then compiles; meanwhile this one forks.
+FORK_EARLY = """
+import json, os, select, signal, threading, time
+from bvh.runtime.calls.entries import entry
+from bvh.runtime.compiler.deferred import at_activation
+from bvh.runtime.jit import llvm_operation, types
+
+begun, compiling = threading.Event(), threading.Event()
+
+@at_activation
+def linger():
+    begun.set()
+    time.sleep(0.5)
+
+@llvm_operation
+def lingering(typingctx):
+    if not compiling.is_set():
+        compiling.set()
+        time.sleep(1)
+    return types.int64(), lambda context, builder, sig, args: context.get_constant(types.int64, 7)
+
+@entry
+def slow(x):
+    return lingering() + x
+
+@entry
+def quick(x):
+    return x + 1
+
+thread = threading.Thread(target=slow, args=(1,))
+thread.start()
+begun.wait()
+reader, writer = os.pipe()
+child = os.fork()
+if child == 0:
+    os.write(writer, str(quick(1)).encode())
+    os._exit(0)
+os.close(writer)
+said = os.read(reader, 1000).decode() if select.select([reader], [], [], 60)[0] else "nothing"
+os.kill(child, signal.SIGKILL)
+os.wait()
+thread.join()
+print(json.dumps([said, quick(1) + slow(1)]))
+"""
+
+
+def test_a_fork_waits_for_the_import_of_the_compiler() -> None:
+    """The child can compile: it finds no lock of Numba's, nor of an import, that stays taken."""
+    assert answer(start(FORK_EARLY, **OFF)) == ["2", 10]

@@ -48,3 +48,19 @@ def test_errors_of_workers_are_raised() -> None:
     with pytest.raises(ValueError, match="of a worker"):
         watch([inner], 1, np.zeros(1, np.int32))
     assert cancel[0] == 1
+
+
+def test_the_system_allows_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The calling thread does all the work then, as in a container with a limit of threads."""
+
+    def refuse(_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threads._Helper, "start", refuse)
+    monkeypatch.setattr(threads, "_idle", [])
+    monkeypatch.setattr(threads, "_pool_size", 0)
+    done: list[int] = []
+    share(5, 1, lambda start, _: done.append(start), 4)
+    assert done == [0, 1, 2, 3, 4]
+    calls = [lambda k=k: k for k in range(3)]
+    assert watch(calls, 4, np.zeros(1, np.int32)) == [0, 1, 2]

@@ -202,6 +202,11 @@ def test_code_and_data_that_kernels_cannot_take() -> None:
         for data in ({1: 2}, np.array([None]), (np.ones(2), ({},)), numba.typed.List([1])):
             with pytest.raises(TypeError, match="data must be an array of numbers"):
                 ask(corner, corner + 1.0, filter=_not_mine, data=data)
+        # For these Numba has errors of its own.
+        foreign = np.dtype(np.float64).newbyteorder()
+        for data in (np.ones(2, foreign), (1, np.ones(2, foreign)), np.ma.ones(2)):
+            with pytest.raises(TypeError, match=r"data must be an array of numbers.*, got [a-zM]"):
+                ask(corner, corner + 1.0, filter=_not_mine, data=data)
         # Nobody would be given the data.
         with pytest.raises(ValueError, match="data must be None where there is no filter, got di"):
             ask(corner, corner + 1.0, data={1: 2})

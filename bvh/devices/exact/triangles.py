@@ -17,8 +17,8 @@ from bvh.devices.exact.volumes import exact_sum
 from bvh.geometry.arithmetic import edge_sides
 
 SIDE_ERROR, REACH = f8(edge_sides.SIDE_ERROR), edge_sides.REACH
-# Bounds of the filters of weights.
-WEIGHT_SHARE, WEIGHT_FLOOR = f8(2.0**54 * 2.0**-100), f8(2.0**-700)
+# Bounds of the filters of weights, those of `geometry.triangles.solve_weights`.
+WEIGHT_SHARE, WEIGHT_FLOOR = f8(2.0**54 * DD_ERROR.value), f8(2.0**-700)
 
 
 @wp.func

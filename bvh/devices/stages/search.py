@@ -144,7 +144,7 @@ def search_function(size: int, with_scenes: bool, every_hit: bool) -> Any:
             if query.goal == marks.COUNT:
                 columns.counts[i] = wp.int64(0)
             elif columns.offsets[i + 1] == columns.offsets[i]:
-                # The list has no room: the ray has no hits.
+                # The ray has no hits, or none is to be listed.
                 return marks.NO_QUEUE
         if target.top.is_empty != 0 or q.mask == 0 or not local_rays.is_ray(o, d, q.t_min, q.t_max):
             return marks.NO_QUEUE

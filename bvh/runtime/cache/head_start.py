@@ -30,10 +30,10 @@ def compile_meanwhile(
 
     When this process must wait for it, it first calls meanwhile(), to compile what comes next.
 
-    Do nothing if kernels are linked or not stored, if the function has been compiled before, by any
-    version, or if there is a single CPU; nor where a fork is not safe: outside Linux, and if this
-    process has other threads. The other process stores the kernel in the folder that both use, and
-    ends when this one exits.
+    It does nothing if kernels are linked or not stored, if the function has been compiled before,
+    by any version, if there is a single CPU, or if a fork is not safe: outside Linux, and while
+    this process has other threads. The other process stores the kernel in the folder that both use,
+    and ends when this one exits.
     """
     setting = os.environ.get("BVH_CACHE_DIR", "")
     stored = setting.lower() != "off" and not (PACKAGE / "linked").exists()

@@ -34,10 +34,11 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def kernel_sources(package: Path, names: Sequence[str] = ()) -> dict[str, bytes]:
-    """Return the contents, by name, of `names`, or of all files that machine code is made of.
+    """Return the contents, by name, of all files that machine code is made of, or of `names` alone.
 
-    The result is empty if the package has no sources, as in frozen programs, or if a file has been
-    edited since the import, because this process compiles the old one.
+    Names are paths in the folder `package`, with slashes. The result is empty if the package has no
+    sources, as in frozen programs, or if a file has been edited since the import, because this
+    process compiles the old one.
     """
     sources: dict[str, bytes] = {}
     listed = [(name, os.path.join(package, name)) for name in names]

@@ -16,7 +16,7 @@ import numpy as np
 from bvh.runtime.calls.words import is_stored, read, words_of
 from bvh.runtime.compiler.code_types import Dispatcher, Signature, Type
 from bvh.runtime.compiler.deferred import activate, real_of
-from bvh.runtime.compiler.lazy_modules import cgutils, ir, type_of_kind, typeof, types
+from bvh.runtime.compiler.lazy_modules import cgutils, errors, ir, type_of_kind, typeof, types
 from bvh.runtime.jit import address_of, called_by_address, llvm_operation
 
 # Compiled functions cached for the next query, one for each type of data.
@@ -34,8 +34,8 @@ class Interface(NamedTuple):
     parameters: tuple[str, ...]  # names; the last is "data"
     kinds: tuple[Any, ...]  # types of all parameters but the data: numpy's, or tuples of them
     result: Any  # type of the result
-    # (user's function, load) -> function of the same parameters, but for the address of the data,
-    # which `load` reads
+    # (user's function, load) -> function of the same parameters, whose last one is the address of
+    # the data: load(address) reads these.
     around: Callable[[Dispatcher, Load], Callable[..., object]]
 
     def signature(self) -> Signature:
@@ -76,7 +76,7 @@ def _scene_filter(function: Dispatcher, load: Load) -> Callable[..., object]:
 
 
 def _intersect(function: Dispatcher, load: Load) -> Callable[..., object]:
-    """Return a user's test of a primitive as a function (..., data's address) of floats."""
+    """Return a user's test of a primitive as a function of the data's address; it gives floats."""
 
     def call(prim_id, origin, direction, t_min, t_max, address):
         t, u, v = function(prim_id, origin, direction, t_min, t_max, load(address))
@@ -183,11 +183,12 @@ def user_function(name: str, function: object, interface: Interface) -> Dispatch
 def user_data(data: T) -> T:
     """Return the data of a user's function; raise a TypeError if kernels cannot take it."""
     # Numba has no type for some objects. Unlike a kernel's, these arrays may be strided.
-    with contextlib.suppress(TypeError, ValueError):
+    with contextlib.suppress(TypeError, ValueError, errors.NumbaError):
         if is_stored(typeof(data), in_order=False):
             return data
     what = "an array of numbers, a number, or a tuple of them"
-    raise TypeError(f"data must be {what}, got {type(data).__name__}")
+    got = type(data).__name__ + (f" of {data.dtype}" if hasattr(data, "dtype") else "")
+    raise TypeError(f"data must be {what}, got {got}")
 
 
 def user_filter(function: object, data: object, interface: Interface = FILTER) -> UserCall:

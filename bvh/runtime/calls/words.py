@@ -190,7 +190,8 @@ def member_types(result: Type) -> list[Type]:
 
 
 PLAIN = {bool: "b1", int: "i8", float: "f8"}
-# Begins the structure of an array that is not in C order, aligned and in the machine's byte order.
+# Begins the structure of what words of entries do not hold: of an array that is not in C order,
+# aligned and in the machine's byte order; of a number of a subclass of int, float or complex.
 OTHER = "other "
 
 
@@ -205,11 +206,13 @@ def structure_of(value: Any) -> str:
     if isinstance(value, np.ndarray):
         plain = value.flags.c_contiguous and value.flags.aligned and value.dtype.isnative
         return f"{'' if plain else OTHER}{value.dtype.str[1:]}[{value.ndim}]"
-    # Instances of subclasses, such as members of enumerations, are described as objects.
     if type(value) in PLAIN:
         return PLAIN[type(value)]
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) and value.itemsize <= 8:
         return value.dtype.str[1:]
+    # Such as members of enumerations: programs would take them for objects, which have no words.
+    if isinstance(value, int | float | complex | np.generic):
+        return f"{OTHER}{type(value).__name__}"
     return "none" if value is None else f"object {id(value)}"
 
 
@@ -219,11 +222,11 @@ TYPES = {"i8": INTEGER, "f8": FLOAT, "b1": TRUTH}
 
 
 def program_of(value: Any) -> Iterator[tuple[int, Any, int]]:
-    """Yield the steps (what, object, number) of a program that reads arguments like `value`.
+    """Yield the steps (operation, object, number) of a program that reads arguments like `value`.
 
-    A step checks and reads one part, tuples before their items.
+    A step compares one part with the object, and reads it; tuples come before their items.
 
-    | what | object | number |
+    | operation | object | number |
     |---|---|---|
     | TUPLE | its class; a plain tuple fits, too | its size |
     | ARRAY | its dtype; for uint8, bool fits, too | its dimensions |

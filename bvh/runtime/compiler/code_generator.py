@@ -74,7 +74,7 @@ class KernelContext(cpu.CPUContext):
     def create_cfunc_wrapper(
         self, library: Any, fndesc: Any, env: object, call_helper: object
     ) -> None:
-        """Add to a kernel's library the C function that calls it, with the address `address_of`."""
+        """Add to a kernel's library the C function that calls it, for `jit.address_of`."""
         # A call of a kernel gives (status, result). Kernels never raise, so the status is ignored,
         # and `env` and `call_helper` too, by which Numba's wrapper would report exceptions.
         module = self.create_module("cfunc_wrapper")

@@ -1,11 +1,12 @@
 """Modules of Numba and LLVM for code that runs when kernels are compiled."""
 
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bvh.runtime.compiler.deferred import activate
+from bvh.runtime.compiler.deferred import activate, at_activation
 
 __all__ = ["cgutils", "errors", "extending", "ir", "numpy_support", "types"]
 
@@ -34,6 +35,9 @@ else:
     ir, cgutils = LazyModule("llvmlite.ir"), LazyModule("numba.core.cgutils")
     extending, types = LazyModule("numba.extending"), LazyModule("numba.types")
     errors, numpy_support = LazyModule("numba.core.errors"), LazyModule("numba.np.numpy_support")
+    # Forks wait for an activation, but not for other imports, whose locks would stay taken.
+    for _module in (ir, cgutils, extending, types, errors, numpy_support):
+        at_activation(partial(import_module, _module._name))
 
 
 def type_of_kind(kind: Any) -> Any:

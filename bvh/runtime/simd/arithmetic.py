@@ -72,8 +72,8 @@ def _multiply_add(exact: bool) -> Callable[..., Operation]:
 fused = literal_operation(_multiply_add(exact=True))
 fused.__doc__ = "Return a*b + c, rounded once, of doubles or of lanes."
 # Without an instruction, `fused` calls a function for each lane, and `fma` rounds twice.
-# Bounds of errors hold for both: where each product is added to the sum so far, rounding twice adds
-# a rounding to all products but the first, which goes through no fewer than any of these.
+# Bounds of errors hold for both: in a sum of n products, each added to the sum so far, the first is
+# rounded n times. Product k > 1 is rounded n - k + 1 times, or n - k + 2, which is n at most.
 fma = literal_operation(_multiply_add(exact=False))
 fma.__doc__ = "Return a*b + c; of float32 lanes rounded twice where the CPU cannot fuse both steps."
 
