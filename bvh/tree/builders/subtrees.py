@@ -233,4 +233,4 @@ def _joined(
     _bound_top(links, bounds, is_task)
     # Parts of equally many runs: at most PARTS of them, and fewer in a small tree.
     step = len(first) // min(PARTS, 1 + len(links) // SMALLEST_TASK) + 1
-    return Nodes(bounds, links, order, np.array([*first[::step], len(links)]))
+    return Nodes(bounds, links, order, np.array([*first[::step], len(links)], np.int64))
