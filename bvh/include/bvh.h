@@ -2006,6 +2006,7 @@ typedef struct {
     bvh_f4_2d records;
     bvh_Spatial spatial;
     bvh_i8_2d tasks;
+    int64_t used;
     bvh_SubtreeNodes block;
     bvh_Limits limits;
     bvh_Tuple_5 state;
@@ -2018,6 +2019,7 @@ typedef struct {
     int64_t result_0;
     bvh_f4_2d records;
     bvh_i8_2d tasks;
+    int64_t used;
     bvh_SubtreeNodes block;
     bvh_Limits limits;
     bvh_Tuple_5 state;

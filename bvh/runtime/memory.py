@@ -12,13 +12,17 @@ Scratch = TypeVar("Scratch")
 
 # Size in bytes from which an array has a map of its own (see `new_bytes`). The system clears pages
 # of a new map, but not memory that is used again: maps of smaller arrays would slow down builds.
-LARGE = 1 << 23
+# glibc maps arrays of this size or more in any case.
+LARGE = 1 << 25
+# The same for arrays of which a small part is used. In the heap they would leave much free memory
+# at its end, which glibc gives back to the system after each build.
+SPARSE = 1 << 23
 _CAN_MAP = hasattr(mmap, "MAP_PRIVATE") and hasattr(mmap, "MAP_ANONYMOUS")
 
 
-def new_bytes(size: int) -> NDArray[np.uint8]:
-    """Return an uninitialised array of bytes; one of LARGE bytes or more is mapped memory."""
-    if size < LARGE or not _CAN_MAP:
+def new_bytes(size: int, least: int = LARGE) -> NDArray[np.uint8]:
+    """Return an uninitialised array of bytes; one of `least` bytes or more is mapped memory."""
+    if size < least or not _CAN_MAP:
         return np.empty(size, np.uint8)
     try:
         # A forked child does not share it.
@@ -53,10 +57,13 @@ def reused(array: NDArray[Any], count: int, dtype: Any) -> NDArray[Any]:
     return array.reshape(-1).view(np.uint8)[:size].view(dtype)
 
 
-def aligned(count: int, dtype: Any) -> NDArray[Any]:
-    """Return an uninitialised array of `count` numbers that begins on a cache line, of 64 bytes."""
+def aligned(count: int, dtype: Any, least: int = LARGE) -> NDArray[Any]:
+    """Return an uninitialised array of `count` numbers that begins on a cache line, of 64 bytes.
+
+    One of `least` bytes or more is mapped memory.
+    """
     size = count * np.dtype(dtype).itemsize
-    raw = new_bytes(size + 64)
+    raw = new_bytes(size + 64, least)
     begin = -raw.ctypes.data % 64
     return raw[begin : begin + size].view(dtype)
 

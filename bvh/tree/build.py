@@ -207,7 +207,7 @@ def build(
     if quality != "high" and count_of(primitives) < FEWEST_SHARED:
         threads = 1
     binary, frame, bounds, records = _build_binary(primitives, quality, threads, progress)
-    nodes = widen(binary, WIDTH if isinstance(primitives, Triangles) else 1, threads)
+    nodes = widen(binary, WIDTH if isinstance(primitives, Triangles) else 1, threads, records)
     root = binary.bounds[0].reshape(2, 3) if len(binary.links) else np.zeros((2, 3))
     frame = np.vstack([frame, root])
     # Free the binary tree before groups are made, which take the memory of the records.

@@ -250,12 +250,21 @@ def _collapse(binary, plan, tasks, begin, end, grain, left_over, data, ids, scra
     return left
 
 
-def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
-    """Collapse a binary tree to wide nodes, whose leaves have rows of `lanes` primitives."""
+def widen(
+    binary: Nodes, lanes: int, threads: int = 1, memory: NDArray[np.float32] | None = None
+) -> WideNodes:
+    """Collapse a binary tree to wide nodes, whose leaves have rows of `lanes` primitives.
+
+    `memory` is an array that is no longer needed, and is overwritten if it is large enough.
+    """
     bounds, links, order, parts = binary
     if len(links) == 0:
         return WideNodes(aligned(0, np.float32), np.empty((0, lanes), np.int32))
-    plan = Plan(aligned(len(links) * WIDTH, np.float32), aligned(len(links), np.int32))
+    size = len(links) * WIDTH
+    if memory is None or memory.size < size:
+        memory = aligned(size, np.float32)
+    sums = memory.reshape(-1)[:size]
+    plan = Plan(sums, aligned(len(links), np.int32))
     # One thread plans all nodes at once.
     parts = parts if threads > 1 else np.array([len(links)])
     share(

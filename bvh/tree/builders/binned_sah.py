@@ -78,11 +78,12 @@ def _leaf_is_cheaper(count, box, cost, limits):
 
 
 @entry
-def build_subtrees(records, spatial, tasks, block, limits, state, scratch):
-    """Build the subtrees of ranges into a block of nodes; return the number of their nodes.
+def build_subtrees(records, spatial, tasks, used, block, limits, state, scratch):
+    """Build the subtrees of ranges into a block of nodes; return the number of its nodes.
 
-    `tasks` (k, RANGE_WIDTH) are the ranges; the first k nodes are the roots. `spatial` is
-    `space.Spatial`, or None for a builder without spatial splits. `block` is `SubtreeNodes`.
+    `tasks` (k, RANGE_WIDTH) are the ranges, with their roots; the other nodes are those from `used`
+    on. `spatial` is `space.Spatial`, or None for a builder without spatial splits. `block` is
+    `SubtreeNodes`.
     `state` is (cancel, done), arrays of one number: a cancel that is not 0 stops the build, and
     `done` counts the records in leaves. `scratch` is that of `new_scratch`.
     """
@@ -93,14 +94,13 @@ def build_subtrees(records, spatial, tasks, block, limits, state, scratch):
     bounds, links, order = block
     # A stack of ranges; the boxes of each, and those of its centres, are two rows.
     pending, pending_boxes, halves, bins, sides = scratch
-    # The first nodes are the roots of all tasks.
-    used, begun, height = len(tasks), 0, 0
+    begun, height = 0, 0
     while (height > 0 or begun < len(tasks)) and cancel[0] == 0:
         if height == 0:
-            _, begin, end, depth, side, limit = range_at(tasks, begun)
-            set_range(pending, 0, (begun, begin, end, depth, side, limit))
+            root, begin, end, depth, side, limit = range_at(tasks, begun)
+            set_range(pending, 0, (root, begin, end, depth, side, limit))
             binning.bound(records, side * half + begin, side * half + end, pending_boxes, 0, 1)
-            record.store_bounds(bounds, begun, record.load(pending_boxes, 0))
+            record.store_bounds(bounds, root, record.load(pending_boxes, 0))
             begun, height = begun + 1, 1
         height -= 1
         node, begin, end, depth, side, limit = range_at(pending, height)
@@ -178,11 +178,13 @@ def subtree_builder(
     shelf = Shelf(lambda: (new_spatial(), new_scratch()))
 
     def build(
-        tasks: NDArray[np.int64], block: subtrees.SubtreeNodes, state: subtrees.BuildState
-    ) -> int:
-        """Build the subtrees of tasks into a block of nodes; return the number of their nodes."""
+        tasks: NDArray[np.int64], used: int, block: subtrees.SubtreeNodes,
+        state: subtrees.BuildState,
+    ) -> int:  # fmt: skip
+        """Build the subtrees of tasks into a block of nodes; return the number of its nodes."""
         with shelf.scratch() as (spatial, scratch):
-            return int(build_subtrees(records, spatial, tasks, block, limits, state, scratch))
+            arguments = records, spatial, tasks, used, block, limits, state, scratch
+            return int(build_subtrees(*arguments))
 
     return build
 

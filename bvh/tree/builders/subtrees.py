@@ -3,7 +3,7 @@
 A builder splits the top of the tree until ranges of primitives are small enough to be tasks, which
 threads take in runs. Each thread builds in `SubtreeNodes` of its own, of more rows than a run can
 need, and copies the subtrees of each run, so threads share no counter and the tree does not depend
-on them. A last pass joins top and subtrees without gaps.
+on them. A last pass joins top and subtrees without gaps. One thread alone builds in place.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import inlined
-from bvh.runtime.memory import Shelf, aligned
+from bvh.runtime.memory import SPARSE, Shelf, aligned
 from bvh.runtime.simd import field
 from bvh.runtime.threads import Progress, share, watch
 from bvh.tree.builders.records import join, load_bounds, store_bounds
@@ -49,7 +49,7 @@ set_range = inlined(lambda ranges, row, columns: _write(ranges, row * RANGE_WIDT
 
 
 class SubtreeNodes(NamedTuple):
-    """Nodes of subtrees before they are joined, the roots first, and the order of primitives."""
+    """Nodes of subtrees, and the order of primitives."""
 
     bounds: NDArray[np.float32]  # (2 n, 6)
     links: NDArray[np.int32]  # (2 n, 2)
@@ -58,11 +58,10 @@ class SubtreeNodes(NamedTuple):
 
 def new_subtrees(count: int, order: NDArray[np.int32]) -> SubtreeNodes:
     """Return memory for subtrees of up to `count` primitives, whose ids are written to `order`."""
-    return SubtreeNodes(
-        aligned(12 * count, np.float32).reshape(-1, 6),
-        aligned(4 * count, np.int32).reshape(-1, 2),
-        order,
-    )
+    # Subtrees use a small part of it.
+    memory = aligned(16 * count, np.float32, SPARSE)
+    bounds, links = memory[: 12 * count], memory[12 * count :].view(np.int32)
+    return SubtreeNodes(bounds.reshape(-1, 6), links.reshape(-1, 2), order)
 
 
 def no_nodes() -> Nodes:
@@ -136,7 +135,7 @@ def batches_of(sizes: NDArray[np.integer], count: int) -> list[tuple[int, int]]:
 
 # Arrays of one number: whether all threads shall stop, and how many records are done.
 BuildState: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int64]]
-BuildSubtrees: TypeAlias = Callable[[NDArray[np.int64], SubtreeNodes, BuildState], int]
+BuildSubtrees: TypeAlias = Callable[[NDArray[np.int64], int, SubtreeNodes, BuildState], int]
 
 
 def build_tasks(
@@ -146,10 +145,10 @@ def build_tasks(
     """Return the tree whose top has the given links, with a subtree for each task below it.
 
     `tasks` (k, RANGE_WIDTH) are ranges; subtrees write the ids of their primitives to `order`.
-    build(tasks, block, (cancel, done)) builds the subtrees of a run of tasks in a block of
-    `SubtreeNodes` and returns the number of their nodes.
+    build(tasks, used, block, (cancel, done)) builds the subtrees of a run of tasks in a block of
+    `SubtreeNodes`, of which it has `used` nodes, and returns how many it has then.
     """
-    sizes = tasks[:, END] - tasks[:, BEGIN]
+    roots, sizes = tasks[:, NODE].copy(), tasks[:, END] - tasks[:, BEGIN]
     count = int(sizes.sum())
     runs = batches_of(sizes, max(task_size(count), min(count // (4 * threads), LARGEST_RUN)))
     room = tasks[:, LIMIT] - tasks[:, BEGIN]
@@ -162,7 +161,10 @@ def build_tasks(
     def work(i: int) -> None:
         begin, end = runs[i]
         with shelf.scratch() as block:
-            used = build(tasks[begin:end], block, (cancel, done[i]))
+            # The first nodes are the roots.
+            some = tasks[begin:end].copy()
+            some[:, NODE] = np.arange(end - begin)
+            used = build(some, end - begin, block, (cancel, done[i]))
             built[i] = block.bounds[:used].copy(), block.links[:used].copy()
 
     def report() -> None:
@@ -170,14 +172,25 @@ def build_tasks(
             progress(int(done[:, 0].sum()), count)
 
     if count <= SMALLEST_TASK or (threads == 1 and progress is None):
-        share(len(runs), 1, lambda i, _: work(i), 1)
+        # In place: most trees have fewer nodes than a quarter of their primitives.
+        used, first = len(links), list[int]()
+        nodes = new_subtrees(used + count // 8 + largest, order)
+        nodes.links[:used] = links
+        for i, (begin, end) in enumerate(runs):
+            first.append(used)
+            needed = used + 2 * int(room[begin:end].sum())
+            if needed > len(nodes.links):
+                bounds, all_links, _ = nodes
+                nodes = new_subtrees(needed, order)
+                nodes.bounds[:used], nodes.links[:used] = bounds[:used], all_links[:used]
+            used = build(tasks[begin:end], used, nodes, (cancel, done[i]))
         report()
-    else:
-        # Largest first, so that no thread ends with a large run alone.
-        size_of = [int(sizes[begin:end].sum()) for begin, end in runs]
-        largest_first = sorted(range(len(runs)), key=lambda i: -size_of[i])
-        watch([partial(work, i) for i in largest_first], threads, cancel, report)
-    return _put_together(links, tasks[:, NODE].copy(), runs, built, order, threads)
+        return _joined(nodes.bounds[:used], nodes.links[:used], order, roots, len(links), first)
+    # Largest first, so that no thread ends with a large run alone.
+    size_of = [int(sizes[begin:end].sum()) for begin, end in runs]
+    largest_first = sorted(range(len(runs)), key=lambda i: -size_of[i])
+    watch([partial(work, i) for i in largest_first], threads, cancel, report)
+    return _put_together(links, roots, runs, built, order, threads)
 
 
 def _put_together(
@@ -204,9 +217,20 @@ def _put_together(
             _copy_subtrees(*built[i], some, first[i], bounds, all_links)
 
     share(len(built), chunk_size(-(-len(built) // (2 * threads)), threads), copy, threads)
+    return _joined(bounds, all_links, order, roots, top, first.tolist())
+
+
+def _joined(
+    bounds: NDArray[np.float32], links: NDArray[np.int32], order: NDArray[np.int32],
+    roots: NDArray[np.int64], top: int, first: list[int],
+) -> Nodes:  # fmt: skip
+    """Return a tree whose first `top` nodes but for the roots of subtrees are still to be bounded.
+
+    `first` has the first node of each run, apart from roots.
+    """
     is_task = np.zeros(top, np.bool_)
     is_task[roots] = True
-    _bound_top(all_links, bounds, is_task)
+    _bound_top(links, bounds, is_task)
     # Parts of equally many runs: at most PARTS of them, and fewer in a small tree.
-    parts = np.append(first[:: len(built) // min(PARTS, 1 + count // SMALLEST_TASK) + 1], count)
-    return Nodes(bounds, all_links, order, parts)
+    step = len(first) // min(PARTS, 1 + len(links) // SMALLEST_TASK) + 1
+    return Nodes(bounds, links, order, np.array([*first[::step], len(links)], np.int64))

@@ -73,7 +73,7 @@ static bvh_TriangleRow build(bvh_Triangles mesh, int64_t *row) {
     record.records.shape[0] = 2 * used;
 
     bvh_build_subtrees_none_words subtree = {
-        .records = record.records, .tasks = I8S(1, RANGE_WIDTH),
+        .records = record.records, .tasks = I8S(1, RANGE_WIDTH), .used = 1,
         .block = {F4S(2 * used, 6), I4S(2 * used, 2), I4(used)},
         .limits = {DEEPEST_LEVEL(used), GROUP_BITS, MAX_LEAF}, .state = {I4(1), I8(8)},
         .scratch = {
