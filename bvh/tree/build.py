@@ -28,7 +28,7 @@ from bvh.tree.wide_nodes import MAX_LEAF_ROWS, WideNodes
 
 QUALITIES = get_args(Quality)
 # Trees over fewer primitives are built by one thread, unless of quality "high": more take longer.
-FEWEST_SHARED = 1 << 15
+FEWEST_SHARED = 1 << 16
 # Triangles that a thread takes at a time for records.
 CHUNK = 16384
 # How many triangles further on vertices are prefetched.
