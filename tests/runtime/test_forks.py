@@ -13,20 +13,18 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 # Kernels of a script cannot be stored.
 OFF = {"BVH_CACHE_DIR": "off"}
 
-# Another thread is at a kernel whose compilation lingers; meanwhile this one forks.
-FORK = """
-import json, os, signal, threading, time
-from bvh.runtime import forks
+# A kernel whose first compilation lingers for `seconds`, and one whose does not.
+KERNELS = """
 from bvh.runtime.calls.entries import entry
 from bvh.runtime.jit import llvm_operation, types
 
-started = threading.Event()
+compiling = threading.Event()
 
 @llvm_operation
 def lingering(typingctx):
-    if not started.is_set():
-        started.set()
-        time.sleep({seconds})
+    if not compiling.is_set():
+        compiling.set()
+        time.sleep(seconds)
     return types.int64(), lambda context, builder, sig, args: context.get_constant(types.int64, 7)
 
 @entry
@@ -36,11 +34,22 @@ def slow(x):
 @entry
 def quick(x):
     return x + 1
+"""
 
+# Another thread is at a kernel whose compilation lingers; meanwhile this one forks.
+FORK = (
+    """
+import json, os, signal, threading, time
+from bvh.runtime import forks
+
+seconds = {seconds}
+"""
+    + KERNELS
+    + """
 forks.PATIENCE_SECONDS = {patience}
 thread = threading.Thread(target=slow, args=(1,))
 thread.start()
-started.wait()
+compiling.wait()
 if {interrupted}:
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 reader, writer = os.pipe()
@@ -63,6 +72,7 @@ os.wait()
 thread.join()
 print(json.dumps({{"child": said, "heard": heard, "parent": quick(1) + slow(1)}}))
 """
+)
 
 
 def test_a_fork_waits_for_the_compiler() -> None:
@@ -84,34 +94,20 @@ def test_interruption_ends_the_waiting() -> None:
 
 
 # Another thread imports Numba, which takes a while, and then compiles; meanwhile this one forks.
-FORK_EARLY = """
+FORK_EARLY = (
+    """
 import json, os, select, signal, threading, time
-from bvh.runtime.calls.entries import entry
 from bvh.runtime.compiler.deferred import at_activation
-from bvh.runtime.jit import llvm_operation, types
 
-begun, compiling = threading.Event(), threading.Event()
+begun, seconds = threading.Event(), 1
 
 @at_activation
 def linger():
     begun.set()
     time.sleep(0.5)
-
-@llvm_operation
-def lingering(typingctx):
-    if not compiling.is_set():
-        compiling.set()
-        time.sleep(1)
-    return types.int64(), lambda context, builder, sig, args: context.get_constant(types.int64, 7)
-
-@entry
-def slow(x):
-    return lingering() + x
-
-@entry
-def quick(x):
-    return x + 1
-
+"""
+    + KERNELS
+    + """
 thread = threading.Thread(target=slow, args=(1,))
 thread.start()
 begun.wait()
@@ -127,6 +123,7 @@ os.wait()
 thread.join()
 print(json.dumps([said, quick(1) + slow(1)]))
 """
+)
 
 
 def test_a_fork_waits_for_the_import_of_the_compiler() -> None:
