@@ -29,24 +29,28 @@ def sculpture(frequency: int = 51) -> Mesh:
 
 def _flip(points: NDArray[np.float64], faces: NDArray[np.int64]) -> None:
     """Flip the edges with the largest gain of both of their faces, in place."""
-    normals = np.zeros_like(points)
+    normals, across = np.zeros_like(points), _across(points, faces)
     for corner in faces.T:
-        np.add.at(normals, corner, _across(points, faces))
+        np.add.at(normals, corner, across)
     normals /= np.linalg.norm(normals, axis=1)[:, None]
     # Both sides of each edge, from a to b, with the corners c and d opposite.
     start, end = faces.ravel(), faces[:, [1, 2, 0]].ravel()
     keys = np.minimum(start, end) * len(points) + np.maximum(start, end)
     order = np.argsort(keys, kind="stable").reshape(-1, 2)
+    edges = keys[order[:, 0]]
     face, (a, b) = order // 3, (start[order[:, 0]], end[order[:, 0]])
     c, d = (faces[face[:, k], (order[:, k] + 2) % 3] for k in (0, 1))
     first, second = np.stack([c, a, d], axis=1), np.stack([d, b, c], axis=1)
-    old, one, two = (_unit(_across(points, rows)) for rows in (faces, first, second))
+    old, one, two = _unit(across), _unit(_across(points, first)), _unit(_across(points, second))
     gain = _fit(one, normals[first]) + _fit(two, normals[second])
     gain -= _fit(old, normals[faces])[face].sum(axis=1)
     together = old[face].sum(axis=1)
     new = np.minimum(c, d) * len(points) + np.maximum(c, d)
-    good = (gain > LEAST) & ((one * two).sum(axis=1) > FLAT) & ~np.isin(new, keys)
+    good = (gain > LEAST) & ((one * two).sum(axis=1) > FLAT)
     good &= ((one * together).sum(axis=1) > ALIKE) & ((two * together).sum(axis=1) > ALIKE)
+    # The new edge must not be an edge already.
+    place = np.searchsorted(edges, new[good])
+    good[good] = edges[np.minimum(place, len(edges) - 1)] != new[good]
     # A face has one flip in a sweep, and a new edge comes once.
     order = np.flatnonzero(good)[np.argsort(-gain[good], kind="stable")]
     best = np.full(len(faces), len(order))
@@ -59,7 +63,8 @@ def _flip(points: NDArray[np.float64], faces: NDArray[np.int64]) -> None:
 def _across(points: NDArray[np.float64], faces: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the normals of faces, twice as long as their areas."""
     a, b, c = points[faces.T]
-    return np.asarray(np.cross(b - a, c - a))
+    (x, y, z), (u, v, w) = (b - a).T, (c - a).T
+    return np.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=1)
 
 
 def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

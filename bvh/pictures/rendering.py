@@ -29,7 +29,7 @@ from bvh.tree.primitives import THIN
 # Camera rays and light rays in a band of rows, the unit of work of a thread: small enough for
 # little memory and frequent progress.
 BAND_RAYS = 1 << 15
-LIGHT_RAYS = 1 << 18
+LIGHT_RAYS = 1 << 19
 # Shades with a shadow on the ground by default.
 GROUNDED = ("clay", "material")
 # Default of `reach` as a share of the diagonal of the bounds; smaller for cameras inside, so that

@@ -41,6 +41,8 @@ CLAIMED_SECONDS = 5e-3
 
 # Numbers that a thread of `copied` takes at a time.
 NUMBERS_AT_ONCE = 1 << 17
+# Most numbers of a row that `copied` copies as a single element.
+LONGEST_ROW = 8
 
 # Seconds between reports of a waiting thread, so few that progress and Ctrl-C seem immediate.
 POLL_SECONDS = 0.05
@@ -353,8 +355,13 @@ def _new_queue(first: int, count: int, size: int, threads: int, least: int) -> N
 
 def copied(array: NDArray[Any], threads: int, dtype: Any = np.float64) -> NDArray[Any]:
     """Return a copy of an array as numbers of a type, in C order, written by threads."""
-    copy = np.empty(array.shape, dtype)
+    copy = result = np.empty(array.shape, dtype)
     size = len(array) * NUMBERS_AT_ONCE // max(array.size, 1) if threads > 1 else len(array)
+    same = array.ndim > 1 and array.dtype == copy.dtype and array.strides[-1] == array.itemsize
+    if same and 0 < array.shape[-1] <= LONGEST_ROW:
+        # Rows as single elements: NumPy is slow where it broadcasts along a short last axis.
+        row = f"V{array.shape[-1] * array.itemsize}"
+        array, copy = array.view(row), copy.view(row)
 
     def write(begin: int, end: int) -> None:
         # Larger numbers than doubles become infinite.
@@ -362,7 +369,7 @@ def copied(array: NDArray[Any], threads: int, dtype: Any = np.float64) -> NDArra
             copy[begin:end] = array[begin:end]
 
     share(len(array), max(size, 1), write, threads)
-    return copy
+    return result
 
 
 def share_long(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bvh.runtime.memory import LARGE, aligned, reused
+from bvh.runtime.threads import copied
 
 
 @pytest.mark.parametrize("size", [0, 1, LARGE // 8 - 9, LARGE // 8, LARGE // 4])
@@ -59,3 +60,19 @@ def test_no_memory() -> None:
     """More than any system has."""
     with pytest.raises(MemoryError):
         aligned(1 << 60, np.uint8)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_copies_of_broadcast_rows(threads: int) -> None:
+    """Of any strides, types and lengths of rows."""
+    rows = np.arange(24.0).reshape(4, 6)
+    views = [
+        np.broadcast_to(rows[:, None, :3], (4, 5, 3)), np.broadcast_to(rows[0, ::2], (7, 3)),
+        rows[:, ::-1], rows.T, rows[:, :0], rows[:0], rows[0], rows.astype(">f8"),
+        np.broadcast_to(rows[:, None], (4, 50, 6)).astype(np.float32), rows.repeat(4, axis=1),
+    ]  # fmt: skip
+    for view in views:
+        copy = copied(view, threads)
+        assert copy.flags.c_contiguous and copy.dtype == np.float64 and copy.flags.owndata
+        np.testing.assert_array_equal(copy, view)
+        assert copy.shape == view.shape

@@ -18,10 +18,12 @@ from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.part_folder import INDEX, is_url
 from bvh.io.mesh_files import check_has_faces, is_cloud, read_file
 from bvh.io.mesh_objects import is_graph
+from bvh.io.meshes import Surface
 from bvh.pictures.picture import write
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
 from bvh.runtime.arguments import Quality, number_of
+from bvh.runtime.cache.head_start import take_part
 from bvh.scene.files.loading import is_saved, load
 from bvh.scene.scene import Scene
 
@@ -113,6 +115,8 @@ def _read(path: Path) -> object:
     # `Path` has removed one of the two slashes of a URL.
     if re.match(r"[a-z0-9+]{2,}:/", str(path)):
         raise ValueError(f"{path}: only info, cast and render take URLs, those of parts")
+    if path.exists():
+        take_part()
     if path.is_file() and is_saved(path):
         return None
     if not path.exists() and (generated := _generated(str(path))) is not None:
@@ -129,10 +133,10 @@ def _generated(name: str) -> object:
     kind, dash, size = name.partition("@")[0].partition("-")
     if kind not in GENERATED or (dash and not size.replace(".", "", 1).isdigit()):
         return None
-    import trimesh
-
+    take_part()
+    # A `Surface`, as importing trimesh and SciPy takes half a second.
     found = bundled("benchmarks.scenes").load(name)
-    return trimesh.Trimesh(found.vertices, found.faces, process=False)
+    return Surface(found.vertices, found.faces)
 
 
 def _made(path: Path, read: object, threads: int | None, quality: Quality) -> BVH | Scene:

@@ -18,17 +18,21 @@ from bvh.runtime.cpus import allowed_cpus
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
+# Calls by which this process helps others to compile, until it has begun.
+_shares: list[Callable[[], None]] = []
 # Processes that compile, and what this one does before it waits for them, by the name of the
 # function, which begins the names of its files.
 _compiling: dict[str, tuple["BaseProcess", Callable[[], None] | None]] = {}
 
 
 def compile_meanwhile(
-    name: str, work: Callable[[], None], meanwhile: Callable[[], None] | None = None
+    name: str, work: Callable[[], None], share: Callable[[], None] | None = None,
+    meanwhile: Callable[[], None] | None = None,
 ) -> None:  # fmt: skip
     """Call work(), which compiles the function `name`, in another process; do not wait.
 
-    When this process must wait for it, it first calls meanwhile(), to compile what comes next.
+    This process calls share(), which lowers some of the helpers of `name`, in `take_part`. When it
+    must wait for the function, it first calls meanwhile(), to compile what comes next.
 
     It does nothing if kernels are linked or not stored, if the function has been compiled before,
     by any version, if there is a single CPU, or if a fork is not safe: outside Linux, and while
@@ -44,6 +48,14 @@ def compile_meanwhile(
         process = get_context("fork").Process(target=_call_silently, args=(work,), daemon=True)
         process.start()
         _compiling[name] = process, meanwhile
+        if share is not None:
+            _shares.append(share)
+
+
+def take_part() -> None:
+    """Do the share of this process in what others compile, once its arguments have been checked."""
+    while _shares:
+        _shares.pop()()
 
 
 def wait_for(name: str) -> bool:

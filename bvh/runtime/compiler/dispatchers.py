@@ -19,9 +19,11 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaDebugInfoWarning
 
+from bvh.runtime.cache.kernel_files import helpers
 from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.compiler.code_generator import leave_to_numba
-from bvh.runtime.compiler.kernel_cache import KernelCache
+from bvh.runtime.compiler.deferred import real_of
+from bvh.runtime.compiler.kernel_cache import KernelCache, cache_folder
 from bvh.runtime.interrupts import raise_lost_interrupts
 
 Function = Callable[..., Any]
@@ -131,3 +133,12 @@ def entry(
         # The first call with such arguments loads or compiles, and frees what that leaves behind.
         made._compile_for_args = raise_lost_interrupts()(made._compile_for_args)
     return made
+
+
+def lower(function: Function, *arguments: object) -> None:
+    """Lower a helper for the types of `arguments`, and store it for other processes."""
+    made = real_of(function)
+    if isinstance(made, Dispatcher) and own_pipelines() is not None:
+        helpers.use_folder(cache_folder())
+        made.compile(tuple(map(numba.typeof, arguments)))
+        helpers.store()
