@@ -255,8 +255,8 @@ def _chunks(count: int, size: int, threads: int, least: int) -> list[tuple[int, 
     """
     chunks, start = [], 0
     while start < count:
-        # Half of what is left, divided by the threads: few chunks, and threads end together.
-        items = min(max((count - start) // (2 * threads), least), size) if least else size
+        # Two thirds of a fair share of what is left: few chunks, and threads end together.
+        items = min(max(2 * (count - start) // (3 * threads), least), size) if least else size
         chunks.append((start, min(start + items, count)))
         start += items
     return chunks

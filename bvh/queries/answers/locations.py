@@ -256,11 +256,11 @@ def _on_faces_and_shapes(
     columns (n,) of `result`, from which only the leaves are read here.
     """
     searched, moves, rest = source
-    rows = np.flatnonzero(ids >= 0)
     if isinstance(searched, Triangles):
         return on_faces(searched, NO_LEAVES, ids, u, v), []
     if isinstance(searched, Primitives) or hasattr(searched, "leaves_of"):
         both = np.full((len(ids), 3), np.nan), np.full((len(ids), 3), np.nan)
+        rows = np.flatnonzero(ids >= 0)
         if isinstance(searched, Primitives):
             return both, [(searched, None, rows)]
         # A mesh in parts: `rest` has the part of each hit, and `some` are the rows in one part.
@@ -274,7 +274,7 @@ def _on_faces_and_shapes(
     both = on_faces(searched.arrays.primitives, leaf, ids, u, v)
     if searched.plain:  # all trees of the scene are over triangles
         return both, []
-    by_leaf = {k: searched.trees[searched.tree_of[k]].primitives for k in np.unique(leaf[rows])}
+    by_leaf = {k: searched.trees[searched.tree_of[k]].primitives for k in np.unique(leaf[ids >= 0])}
     return both, [
         (primitives, searched.maps[k], np.flatnonzero(leaf == k))
         for k, primitives in by_leaf.items() if not isinstance(primitives, Triangles)
@@ -354,7 +354,7 @@ def on_faces(
     def work(begin: int, end: int) -> None:
         locate_hits(primitives, columns, begin, end, position, normal)
 
-    share(n, AT_ONCE, work, thread_count(None))
+    share(n, AT_ONCE, work, thread_count(None), None, AT_ONCE // 16)
     return position.reshape(n, 3), normal.reshape(n, 3)
 
 
