@@ -13,7 +13,15 @@ from bvh.runtime.tuple_references import as_pointers
 from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.ray_batch import Rays
 from bvh.traversal.rays.trials import OF_WINDOWS, TURN, UNMEASURED
-from bvh.traversal.rays.windows import KEYS, SMALLEST, WINDOW, new_window, sort_window
+from bvh.traversal.rays.windows import (
+    FEWEST,
+    KEYS,
+    SMALLEST,
+    WINDOW,
+    is_coherent,
+    new_window,
+    sort_window,
+)
 from tests.cases.family_parts import sphere
 
 FIELDS = ("t", "prim_id", "u", "v", "front")
@@ -69,6 +77,29 @@ def test_places(n: int, rng: np.random.Generator) -> None:
 def sort_rays(rays, frame, window, begin, count):
     """Sort the rays of a window."""
     sort_window(as_pointers(rays), frame, as_pointers(window), begin, count)
+
+
+@pytest.mark.parametrize("n", [1000, WINDOW * BLOCK])
+def test_coherent_windows(n: int, rng: np.random.Generator) -> None:
+    """Rays to neighbouring pixels are coherent; shuffled ones, and random ones, are not."""
+    tree, window = BVH.from_triangles(*sphere(3)), new_window()
+    # Tiles of 4 x 4 pixels, one after another, 64 in a row.
+    tile, pixel = np.divmod(np.arange(n), 16)
+    x, y = 4 * (tile % 64) + pixel % 4, 4 * (tile // 64) + pixel // 4
+    d = np.stack([x / 128.0 - 1.0, y / 128.0 - 1.0, np.full(n, -3.0)], axis=1)
+    o = np.array([[0.0, 0.0, 3.0]])
+    answers = []
+    for origins, directions in ((o, d), (o, rng.permutation(d)), hostile_rays(rng, n)):
+        rays = Rays(*map(kernel_input, (origins, directions, np.zeros(1), np.full(1, np.inf))))
+        answers.append(coherent(rays, tree.arrays.frame, window, 0, n))
+        assert not coherent(rays, tree.arrays.frame, window, 1, FEWEST - 1)
+    assert answers == [True, False, False]
+
+
+@numba.njit
+def coherent(rays, frame, window, begin, count):
+    """Return whether the rays of a window are coherent."""
+    return is_coherent(as_pointers(rays), frame, as_pointers(window), begin, count)
 
 
 @pytest.mark.parametrize("n", [0, 1, 3])

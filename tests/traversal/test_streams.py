@@ -139,5 +139,5 @@ def test_trials() -> None:
 def take_blocks(measured, cheapest, ways):
     """Take as many blocks as there are `ways`, of which one costs half as much as the others."""
     for i in range(len(ways)):
-        ways[i] = next_way(measured, BLOCK)
+        ways[i] = next_way(measured, BLOCK, STREAMS)
         record(measured, BLOCK, ways[i], 100 if ways[i] == cheapest else 200)

@@ -72,7 +72,7 @@ def _trace_either_way(tree, rays, scratch, count, forced, goal):
     way = forced if count >= FEWEST else np.int64(SINGLES)
     by_trial = way == AUTO
     if by_trial:
-        way = next_way(measured, count)
+        way = next_way(measured, count, np.int64(STREAMS))
     began = cycles()
     if way == STREAMS:
         # In a scene, streams leave some rays to be traced singly, in a tree none.
@@ -121,16 +121,30 @@ def _trace_blocks(tree, rays, order, scratch, goal, begin, end, out):
         # Windows are shorter during a trial.
         last = min(first + (windows.TRIED if in_trial else windows.WINDOW), np.int64(end))
         ray, count = first * BLOCK, min(last * BLOCK, order.size) - first * BLOCK
-        is_image = order.row > 0
-        by_trial = not is_image and order.sort == TRIAL and last - first >= windows.SMALLEST
-        # STREAMS stands for sorted, SINGLES for unsorted.
-        way = next_way(of_windows, count) if by_trial else np.int64(SINGLES)
+        is_image, is_auto = order.row > 0, order.kernel == AUTO
+        coherent = is_image or (
+            is_auto and windows.is_coherent(rays, tree.frame, scratch.window, ray, count)
+        )
+        # Where single rays are faster than streams, sorting, which is for streams, is slower still.
+        by_trial = (
+            order.sort == TRIAL
+            and not coherent
+            and last - first >= windows.SMALLEST
+            and not trials.singles_are_faster(scratch.measured)
+        )
+        # STREAMS stands for sorted, SINGLES for unsorted, which is first: its blocks have trials.
+        unsorted = np.int64(SINGLES)
+        way = next_way(of_windows, count, unsorted) if by_trial else unsorted
         is_sorted = not is_image and count >= HALF and (order.sort == ALWAYS or way == STREAMS)
+        # Coherent rays, which those of an image and of a sorted window are, too, are always faster
+        # in streams, and times differ more from block to block than from one way to the other.
+        in_streams = is_auto and (coherent or is_sorted)
+        traced = np.int64(STREAMS) if in_streams else np.int64(order.kernel)
         began = cycles()
         if is_sorted:
             windows.sort_window(rays, tree.frame, scratch.window, ray, count)
             _write_misses(ray, ray + count, goal.any_hit, out)
-        within = windows.order_within(order, scratch.window, ray, is_sorted)
+        within = windows.order_within(order, scratch.window, ray, is_sorted, traced)
         for b in range(first, last):
             _trace_block_of_order(tree, rays, scratch, within, b, goal, out)
         if by_trial:
@@ -150,11 +164,7 @@ def _trace_block_of_order(tree, rays, scratch, order, b, goal, out):
     if not order.is_sorted:
         _prefetch_results(order, ahead, goal.any_hit, out)
     begin_block(goal)
-    # Rays of an image and of a sorted window are coherent: for them streams are always faster, and
-    # times differ more from block to block than from one way to the other.
-    coherent = order.kernel == AUTO and (order.is_sorted or order.row > 0)
-    forced = np.int64(STREAMS) if coherent else order.kernel
-    trace_block(tree, rays, scratch, count, forced, goal)
+    trace_block(tree, rays, scratch, count, order.kernel, goal)
     hits = np.int64(0)
     for j in range(count):
         r = peek(active, j)

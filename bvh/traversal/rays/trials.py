@@ -18,6 +18,8 @@ from bvh.traversal.rays.ray_batch import SINGLES, STREAMS
 PERIOD, LONGEST_PERIOD = 8.0, 128.0
 # The fewest rays of a block that is measured.
 ENOUGH = BLOCK // 4
+# Share of the cost of the other way below which a way is clearly faster.
+CLEARLY = 0.95
 
 # A measure is eight doubles. LEFT: blocks until the next trial. SINGLES and STREAMS: cycles per
 # ray of each way, 0 before the first trial. TURN: the turns of the trial so far; TURNS at its end,
@@ -32,13 +34,21 @@ UNMEASURED: NDArray[np.float64] = np.tile([0.0, 0.0, 0.0, 0.0, 0.0, PERIOD, 0.0,
 
 
 @inlined
-def next_way(measured, count):
+def singles_are_faster(measured):
+    """Return whether SINGLES has been clearly faster than STREAMS so far."""
+    # False before the first trial, when both are 0.
+    return peek(measured, SINGLES) < CLEARLY * peek(measured, STREAMS)
+
+
+@inlined
+def next_way(measured, count, first):
     """Return STREAMS or SINGLES for a block of `count` rays: the faster way so far, by `measured`.
 
-    During a trial both ways take turns; blocks of few rays take no part in it. `measured[TURN]` is
-    the number of turns so far: TURNS at the trial's end, more until the next trial begins.
+    During a trial both ways take turns, which begin with the way `first`; blocks of few rays take
+    no part in it. `measured[TURN]` is the number of turns so far: TURNS at the trial's end, more
+    until the next trial begins.
     """
-    first, second = np.int64(STREAMS), np.int64(SINGLES)
+    second = np.int64(STREAMS + SINGLES) - first
     faster = first if peek(measured, first) <= peek(measured, second) else second
     turn = peek(measured, TURN)
     if count < ENOUGH or turn > TURNS:

@@ -26,6 +26,11 @@ WINDOW, TRIED, SMALLEST = 64, 32, 8
 CELL_BITS = 3
 CELLS = 1 << CELL_BITS
 KEYS = 8 * CELLS**3
+# Of the sample by which a window is coherent: rays per vector that is read, the most vectors, and
+# the fewest rays of such a window.
+PER_VECTOR, VECTORS, FEWEST = 128, 32, 64
+# A prime, multiples of which, modulo the rays of a window, are places in it without a pattern.
+SCATTER = 15485863
 # The lowest bits of the sum of this and a small number are the nearest integer.
 ROUNDER = 2.0**52
 
@@ -109,15 +114,37 @@ def sort_window(rays, frame, window, begin, count):
         simd.poke(counts, key, at + 1)
 
 
+@kernel
+def is_coherent(rays, frame, window, begin, count):
+    """Return whether most rays begin..begin + count have the sort key of the next ray, by a sample.
+
+    Sorting such rays gains nothing. `window.keys` is overwritten.
+    """
+    if count < FEWEST:
+        return False
+    vectors = min(max(count // PER_VECTOR, 1), VECTORS)
+    for k in range(vectors):
+        # Scattered, as regular places may all lie on borders of tiles.
+        at = begin + k * SCATTER % (count - HALF + 1)
+        o, d, t_min, _ = read_lanes(rays, numbers_from(at))
+        simd.store(window.keys, k * HALF, _keys(frame, o, d, t_min))
+    alike = np.int64(0)
+    for i in range(vectors * HALF):
+        # The last ray of a vector is compared with the first one.
+        other = i + 1 if (i + 1) % HALF != 0 else i + 1 - HALF
+        alike += np.int64(simd.peek(window.keys, i) == simd.peek(window.keys, other))
+    return 4 * alike >= 3 * vectors * HALF
+
+
 @inlined
-def order_within(order, window, begin, is_sorted):
+def order_within(order, window, begin, is_sorted, way):
     """Return `order` for the blocks of a window that begins at ray `begin`.
 
-    If `is_sorted`, rays are taken by the permutation of the window.
+    If `is_sorted`, rays are taken by the permutation of the window. `way` replaces `order.kernel`.
     """
     # Blocks index the permutation by places in the batch, but that of the window begins at `begin`.
     permutation = simd.shifted(window.permutation, -begin) if is_sorted else order.permutation
     return Order(
-        order.size, order.row, order.kernel, order.sort, order.queue, order.chunks, order.queued,
+        order.size, order.row, way, order.sort, order.queue, order.chunks, order.queued,
         is_sorted, permutation,
     )  # fmt: skip
