@@ -11,6 +11,7 @@ import trimesh
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import whole_number
 from bvh.scene.scene import Scene
 
 __all__ = ["GeomHits", "ModelScene", "mj_multiRay", "mj_ray", "scene"]
@@ -217,10 +218,15 @@ def mj_multiRay(
 
     Distances are written to the array `dist`, and geoms and normals to `geomid` and `normal`, if
     these are not None. More arguments are `normal`, `nray` and `cutoff`, the largest distance, in
-    this order or by name; by default None, all rays and 1e10.
+    this order or by name; by default None, all rays and 1e10. MuJoCo also returns some hits beyond
+    `cutoff`. Arrays that are too short are a ValueError.
     """
     normal, nray, cutoff = _options(*more, **named)
-    directions = np.asarray(vec, np.float64).reshape(-1, 3)[:nray]
+    directions = np.asarray(vec, np.float64).reshape(-1, 3)
+    count = len(directions) if nray is None else whole_number("nray", nray, 0)
+    if count > len(directions):
+        raise ValueError(f"vec must have {count} directions, got {len(directions)}")
+    directions = directions[:count]
     origins = np.broadcast_to(np.asarray(pnt, np.float64).reshape(1, 3), directions.shape)
     # Lengths that neither over- nor underflow; rays without a direction miss.
     with np.errstate(all="ignore"):
@@ -229,11 +235,20 @@ def mj_multiRay(
         origins, directions, limits, groups=geomgroup, static=flg_static, exclude=bodyexclude,
         normals=normal is not None,
     )  # fmt: skip
-    np.asarray(dist).reshape(-1)[: len(t)] = np.where(geom >= 0, t, -1.0)
+    _write("dist", dist, np.where(geom >= 0, t, -1.0))
     if geomid is not None:
-        np.asarray(geomid).reshape(-1)[: len(t)] = geom
+        _write("geomid", geomid, geom)
     if n is not None:
-        np.asarray(normal).reshape(-1)[: n.size] = n.reshape(-1)
+        _write("normal", normal, n)
+
+
+def _write(name: str, out: Any, values: NDArray[Any]) -> None:
+    """Write values to the first items of the array `out`, the argument `name`, of any layout."""
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"{name} must be a numpy array, got {type(out).__name__}")
+    if out.size < values.size:
+        raise ValueError(f"{name} must have {values.size} numbers, got {out.size}")
+    out.flat[: values.size] = values
 
 
 def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:

@@ -114,6 +114,22 @@ def test_selections() -> None:
     assert len(tree.scene) == 3
 
 
+def test_elements_without_geometry() -> None:
+    """They are left out of all searches, as in IfcOpenShell; results are numbers of Python."""
+    file, walls = model(UNIT, ([0.8, 0.5, 0.5], [2.0, 2.0, 2.0]))
+    bare = file.create_entity("IfcWall", GlobalId=ifcopenshell.guid.new(), Name="bare")
+    for tree in (Tree(file), filled(geom.tree(backend="opencascade.trianglebvh"), file)):
+        for method in ("clash_intersection_many", "clash_collision_many", "clash_clearance_many"):
+            search = getattr(tree, method)
+            assert len(search([bare, *walls], [*walls, bare])) == 1
+            assert len(search([bare], walls)) == 0
+    ours = Tree(file)
+    assert ours.select(bare) == []
+    assert ours.select_ray((0.5, 0.5, 5.0), (0.0, 0.0, 0.0)) == []
+    (hit, *_) = ours.select_ray((0.25, 0.5, 5.0), (0.0, 0.0, -2.0))
+    assert {type(x) for x in (*hit.position, *hit.normal, hit.distance)} == {float}
+
+
 def test_elements_exactly_as_far_as_asked() -> None:
     """Sums of a box and a distance are rounded, too: 0.2 + (0.9 - 0.2) < 0.9."""
     for low, high in ((0.2, 0.9), (-10.0, -1.9), (-2.9, 0.2)):

@@ -229,3 +229,27 @@ def test_a_cast_changes_nothing_for_others(monkeypatch: pytest.MonkeyPatch) -> N
         with pytest.raises(KeyboardInterrupt):
             door.mj_ray(ours, *down, 2)
     assert door.mj_ray(ours, *down) == whole
+
+
+def test_arrays_to_write(world: Any) -> None:
+    """Arrays of any layout are filled; lists and what is too short are refused by name."""
+    vec, table = np.tile([0.0, 0.0, -1.0], (4, 1)), np.full((4, 3), 9.0)
+    ours, geom = world[2], np.full((2, 4), 9, np.int32)
+
+    def cast(geomid: Any, dist: Any, rays: Any = vec, count: int = 4) -> None:
+        door.mj_multiRay(ours, [0.1, 0.2, 9.0], rays, None, 1, -1, geomid, dist, None, count)
+
+    cast(geom[:, ::2], table[:, 1:2])
+    assert (table[:, 1] == table[0, 1]).all()
+    assert 0.0 < table[0, 1] < 9.0
+    assert (table[:, [0, 2]] == 9.0).all()
+    assert (geom[:, ::2] == geom[0, 0]).all()
+    assert (geom[:, 1::2] == 9).all()
+    with pytest.raises(TypeError, match="dist must be a numpy array, got list"):
+        cast(None, [0.0] * 4)
+    with pytest.raises(ValueError, match="geomid must have 4 numbers, got 2"):
+        cast(geom[0, :2], table[:, 0])
+    with pytest.raises(ValueError, match="vec must have 4 directions, got 3"):
+        cast(None, table[:, 0], vec[:3])
+    with pytest.raises(ValueError, match="nray must be at least 0, got -1"):
+        cast(None, table[:, 0], vec, -1)
