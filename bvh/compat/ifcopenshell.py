@@ -7,6 +7,7 @@ that is not closed is a surface, without an inside.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import hypot
 from typing import Any
 
 import numpy as np
@@ -216,7 +217,7 @@ class tree:
     ) -> list[RayHit]:
         """Return all faces that a ray hits within a length, ordered by distance."""
         unit = np.asarray(direction, np.float64)
-        unit = unit / (np.linalg.norm(unit) or 1.0)
+        unit = unit / (hypot(*unit.tolist()) or 1.0)
         hits = self._scene.all_hits(np.asarray(origin, np.float64), unit, t_max=length)
         columns = (
             column.tolist() for column in (hits.t, hits.instance_id, hits.position, hits.normal)

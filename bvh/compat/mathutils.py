@@ -6,6 +6,7 @@ Vectors are those of `mathutils` where that is installed, else tuples.
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import import_module
+from math import hypot
 from typing import Any, Self
 
 import numpy as np
@@ -95,7 +96,7 @@ class BVHTree:
         The direction is normalised, as in Blender: distances are lengths.
         """
         along = np.array(tuple(direction), np.float64)
-        length = float(np.linalg.norm(along))
+        length = hypot(*along.tolist())  # which neither over- nor underflows
         if not length > 0.0:  # Not <=, so that NaN is a miss, too.
             return NOTHING
         hit = self.tree.closest_hit(tuple(origin), along, t_max=distance / length)

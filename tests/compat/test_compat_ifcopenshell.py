@@ -126,8 +126,10 @@ def test_elements_without_geometry() -> None:
     ours = Tree(file)
     assert ours.select(bare) == []
     assert ours.select_ray((0.5, 0.5, 5.0), (0.0, 0.0, 0.0)) == []
-    (hit, *_) = ours.select_ray((0.25, 0.5, 5.0), (0.0, 0.0, -2.0))
-    assert {type(x) for x in (*hit.position, *hit.normal, hit.distance)} == {float}
+    for size in (1e-200, 2.0, 1e200):
+        hit, *_ = ours.select_ray((0.25, 0.5, 5.0), (0.0, 0.0, -size))
+        assert hit.distance == 4.0
+        assert {type(x) for x in (*hit.position, *hit.normal, hit.distance)} == {float}
 
 
 def test_elements_exactly_as_far_as_asked() -> None:
