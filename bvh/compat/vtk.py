@@ -17,7 +17,9 @@ __dir__ = __all__.copy
 class CellLocator:
     """Locator with two queries of ``vtkCellLocator`` and ``vtkStaticCellLocator``.
 
-    Its tree follows changes of the data set; `tree` has other queries.
+    Its tree follows changes of the data set; `tree` has other queries. The surface is searched:
+    solid cells have no inside. Lines, or else points, count where there are no faces; cellId is
+    then the number of the segment or point.
 
     Examples
     --------
@@ -94,10 +96,10 @@ class CellLocator:
         square.set(float(near.distance) ** 2)
 
     def _set_cell(self, tree: BVH, prim: Any, number: Any = None, cell: Any = None) -> None:
-        """Set the reference `number` to the cell of a triangle, -1 for -1; copy it to `cell`."""
+        """Set the reference `number` to the cell of a primitive, -1 for -1; copy it to `cell`."""
         if number is not None:
             number.set(int(tree.face_of(prim)))
-        if cell is not None and prim >= 0:
+        if cell is not None and prim >= 0 and tree.kind == "triangles":
             self._data.GetCell(int(tree.face_of(prim)), cell)
 
 

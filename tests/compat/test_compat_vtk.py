@@ -106,6 +106,25 @@ def test_all_signatures(theirs: Any) -> None:
         assert everything(other, a, b) == pytest.approx(everything(one, a, b), abs=1e-6)
 
 
+def test_lines_and_solid_cells() -> None:
+    """Segments of lines have their numbers, and no cell; of solid cells the surface counts."""
+    lines, number, sub = (
+        pv.Spline(np.arange(12.0).reshape(4, 3), 9),
+        vtk.reference(0),
+        vtk.reference(0),
+    )
+    grid, cell, square = (
+        pv.ImageData(dimensions=(3, 3, 3)),
+        vtk.vtkGenericCell(),
+        vtk.reference(0.0),
+    )
+    near = [0.0] * 3
+    located(CellLocator, lines).FindClosestPoint([9.0, 10.0, 11.0], near, cell, number, sub, square)
+    assert (near, number.get(), cell.GetNumberOfPoints()) == ([9.0, 10.0, 11.0], 7, 0)
+    located(CellLocator, grid).FindClosestPoint([0.3, 0.4, 0.25], near, cell, number, sub, square)
+    assert (square.get(), number.get(), cell.GetNumberOfPoints()) == (0.0625, 0, 8)
+
+
 def test_changes_and_refusals() -> None:
     """The tree follows the data set; without one there is none."""
     mesh = pv.Cube()
