@@ -253,3 +253,24 @@ def test_arrays_to_write(world: Any) -> None:
         cast(None, table[:, 0], vec[:3])
     with pytest.raises(ValueError, match="nray must be at least 0, got -1"):
         cast(None, table[:, 0], vec, -1)
+
+
+def test_shapes_of_a_batch() -> None:
+    """Origins, directions and limits are broadcast; rays that are not finite miss planes, too."""
+    xml = '<mujoco><worldbody><geom type="plane" size="0 0 1"/></worldbody></mujoco>'
+    model = mujoco.MjModel.from_xml_string(xml)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    ground, down = door.scene(model).follow(data), [0.0, 0.0, -2.0]
+    hits = ground.closest_hit([0, 0, 5], down, [[1.0], [3.0]], normals=True)
+    assert hits.t.tolist() == [[np.inf], [2.5]]
+    assert hits.normal is not None
+    assert hits.normal.shape == (2, 1, 3)
+    for far in ([0.0, 0.0, -np.inf], [0.0, np.nan, -1.0], [np.inf, 0.0, -1.0]):
+        assert ground.closest_hit([0, 0, 5], far).geom_id == -1
+    with pytest.raises(ValueError, match=r"leading shapes do not broadcast: .*t_max \(3,\)"):
+        ground.closest_hit(np.zeros((2, 3)), down, np.ones(3))
+    with pytest.raises(ValueError, match=r"directions must have shape \(..., 3\), got \(2,\)"):
+        ground.closest_hit([0, 0, 5], [0, 0])
+    with pytest.raises(ValueError, match=r"groups must have shape \(6,\), got \(2,\)"):
+        ground.closest_hit([0, 0, 5], down, groups=[1, 0])
