@@ -176,7 +176,7 @@ class tree:
                 result.append(self._clash(CLEARANCE, a, b, float(near.distance), *near.position))
         return tuple(result)
 
-    def select(self, value: Any, **options: Any) -> list[Any]:
+    def select(self, value: Any, **options: Any) -> tuple[Any, ...]:
         """Return the elements at a point, or those that meet an element.
 
         `value` is the point or element. The option `extend` is a distance: elements that are at
@@ -195,12 +195,12 @@ class tree:
                 if b == a or self._relation(a, b) != "disjoint"
                 or self._nearest(a, b).distance <= extend
             ]  # fmt: skip
-        return [self._products[k] for k in near]
+        return tuple(self._products[k] for k in near)
 
     def select_box(
         self, value: Sequence[Sequence[float]], completely_within: bool = False,
         extend: float = 0.0,
-    ) -> list[Any]:  # fmt: skip
+    ) -> tuple[Any, ...]:  # fmt: skip
         """Return the elements whose boxes meet the box `value`, (lower, upper), grown by `extend`.
 
         With `completely_within`, return only those whose boxes are within the grown box.
@@ -210,11 +210,11 @@ class tree:
         lower, upper = self._boxes().swapaxes(0, 1)
         within, meet = (lower >= low) & (upper <= high), (lower <= high) & (upper >= low)
         chosen = within if completely_within else meet
-        return [self._products[k] for k in np.flatnonzero(chosen.all(axis=1))]
+        return tuple(self._products[k] for k in np.flatnonzero(chosen.all(axis=1)))
 
     def select_ray(
         self, origin: Sequence[float], direction: Sequence[float], length: float = 1000.0
-    ) -> list[RayHit]:
+    ) -> tuple[RayHit, ...]:
         """Return all faces that a ray hits within a length, ordered by distance."""
         unit = np.asarray(direction, np.float64)
         unit = unit / (hypot(*unit.tolist()) or 1.0)
@@ -222,10 +222,10 @@ class tree:
         columns = (
             column.tolist() for column in (hits.t, hits.instance_id, hits.position, hits.normal)
         )
-        return [
+        return tuple(
             RayHit(t, -1, self._products[k], tuple(p), tuple(n), t, float(np.dot(n, unit)))
             for t, k, p, n in zip(*columns, strict=True)
-        ]
+        )
 
     @staticmethod
     def get_clash_type(clash_type_i: int) -> str:

@@ -106,6 +106,13 @@ def test_selections() -> None:
     assert {e.id() for e in tree.select(walls[0])} == {ids[0], ids[2]}
     assert {e.id() for e in tree.select(walls[1], extend=0.6)} == {ids[1], ids[2]}
     assert {e.id() for e in tree.select_box(((-1.0,) * 3, (1.2,) * 3))} == {ids[0], ids[2]}
+    theirs, box = geom.tree(file, geom.settings()), ((-1.0,) * 3, (1.2,) * 3)
+    for ask, *given in (
+        ("select", (0.5,) * 3),
+        ("select_box", box),
+        ("select_ray", UNIT[0], UNIT[1]),
+    ):
+        assert type(getattr(tree, ask)(*given)) is type(getattr(theirs, ask)(*given))
     within = tree.select_box(((-1.0,) * 3, (1.2,) * 3), completely_within=True)
     assert {e.id() for e in within} == {ids[0]}
     hits = tree.select_ray((-1.0, 0.3, 0.6), (2.0, 0.0, 0.0), length=2.5)
@@ -124,8 +131,8 @@ def test_elements_without_geometry() -> None:
             assert len(search([bare, *walls], [*walls, bare])) == 1
             assert len(search([bare], walls)) == 0
     ours = Tree(file)
-    assert ours.select(bare) == []
-    assert ours.select_ray((0.5, 0.5, 5.0), (0.0, 0.0, 0.0)) == []
+    assert ours.select(bare) == ()
+    assert ours.select_ray((0.5, 0.5, 5.0), (0.0, 0.0, 0.0)) == ()
     for size in (1e-200, 2.0, 1e200):
         hit, *_ = ours.select_ray((0.25, 0.5, 5.0), (0.0, 0.0, -size))
         assert hit.distance == 4.0
