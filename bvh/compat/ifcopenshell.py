@@ -1,11 +1,13 @@
 """Drop-in replacement for `ifcopenshell.geom.tree`: clashes of solids, decided exactly.
 
-Elements come from `ifcopenshell.geom.iterator`. Solids clash, too, if they share a plane, are equal
-or one is in the other. A mesh that is not closed is a surface, without an inside.
+Elements come from `ifcopenshell.geom.iterator`; others, such as those without geometry, are left
+out of searches. Solids clash, too, if they share a plane, are equal or one is in the other. A mesh
+that is not closed is a surface, without an inside.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import hypot
 from typing import Any
 
 import numpy as np
@@ -174,7 +176,7 @@ class tree:
                 result.append(self._clash(CLEARANCE, a, b, float(near.distance), *near.position))
         return tuple(result)
 
-    def select(self, value: Any, **options: Any) -> list[Any]:
+    def select(self, value: Any, **options: Any) -> tuple[Any, ...]:
         """Return the elements at a point, or those that meet an element.
 
         `value` is the point or element. The option `extend` is a distance: elements that are at
@@ -188,18 +190,17 @@ class tree:
                 if (closed and solid.contains(point)) or solid.distance(point) <= extend
             ]  # fmt: skip
         else:
-            a = self._index(value)
             near = [
-                b for _, b in self._pairs([value], self._products, extend, with_itself=True)
+                b for a, b in self._pairs([value], self._products, extend, with_itself=True)
                 if b == a or self._relation(a, b) != "disjoint"
                 or self._nearest(a, b).distance <= extend
             ]  # fmt: skip
-        return [self._products[k] for k in near]
+        return tuple(self._products[k] for k in near)
 
     def select_box(
         self, value: Sequence[Sequence[float]], completely_within: bool = False,
         extend: float = 0.0,
-    ) -> list[Any]:  # fmt: skip
+    ) -> tuple[Any, ...]:  # fmt: skip
         """Return the elements whose boxes meet the box `value`, (lower, upper), grown by `extend`.
 
         With `completely_within`, return only those whose boxes are within the grown box.
@@ -209,20 +210,22 @@ class tree:
         lower, upper = self._boxes().swapaxes(0, 1)
         within, meet = (lower >= low) & (upper <= high), (lower <= high) & (upper >= low)
         chosen = within if completely_within else meet
-        return [self._products[k] for k in np.flatnonzero(chosen.all(axis=1))]
+        return tuple(self._products[k] for k in np.flatnonzero(chosen.all(axis=1)))
 
     def select_ray(
         self, origin: Sequence[float], direction: Sequence[float], length: float = 1000.0
-    ) -> list[RayHit]:
+    ) -> tuple[RayHit, ...]:
         """Return all faces that a ray hits within a length, ordered by distance."""
         unit = np.asarray(direction, np.float64)
-        unit = unit / np.linalg.norm(unit)
+        unit = unit / (hypot(*unit.tolist()) or 1.0)
         hits = self._scene.all_hits(np.asarray(origin, np.float64), unit, t_max=length)
-        columns = hits.t.tolist(), hits.instance_id.tolist(), hits.position, hits.normal
-        return [
-            RayHit(t, -1, self._products[k], tuple(p), tuple(n), t, float(n @ unit))
+        columns = (
+            column.tolist() for column in (hits.t, hits.instance_id, hits.position, hits.normal)
+        )
+        return tuple(
+            RayHit(t, -1, self._products[k], tuple(p), tuple(n), t, float(np.dot(n, unit)))
             for t, k, p, n in zip(*columns, strict=True)
-        ]
+        )
 
     @staticmethod
     def get_clash_type(clash_type_i: int) -> str:
@@ -233,10 +236,10 @@ class tree:
         """Return the boxes of all elements, shape (n, 2, 3)."""
         return np.array([solid.bounds for solid in self._solids]).reshape(-1, 2, 3)
 
-    def _index(self, element: Any) -> int:
-        """Return an element's index k in the lists, found by its GUID, which is its attribute 0."""
-        guid = element.get_argument(0) if hasattr(element, "get_argument") else element[0]
-        return self._indices[guid]
+    def _known(self, elements: Iterable[Any]) -> NDArray[np.int64]:
+        """Return the indices of elements in the lists, found by GUIDs, which are attribute 0."""
+        guids = (e.get_argument(0) if hasattr(e, "get_argument") else e[0] for e in elements)
+        return np.array([self._indices[guid] for guid in guids if guid in self._indices], np.int64)
 
     def _nearest(self, a: int, b: int) -> Clearances:
         """Return the `BVH.distance_to` of two elements, by index."""
@@ -254,7 +257,7 @@ class tree:
 
         Each pair is yielded once, and an element is paired with itself only if `with_itself`.
         """
-        first, second = (np.array([*map(self._index, each)], int) for each in (set_a, set_b))
+        first, second = map(self._known, (set_a, set_b))
         boxes, seen = self._boxes(), set[tuple[int, int]]()
         # A distance that is rounded to `reach` may be a little more.
         reach *= 1.0 + 2.0**-50

@@ -6,6 +6,7 @@ Vectors are those of `mathutils` where that is installed, else tuples.
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import import_module
+from math import hypot
 from typing import Any, Self
 
 import numpy as np
@@ -23,17 +24,11 @@ NOTHING: Found = (None, None, None, None)
 
 @cache
 def _vector_class() -> Any:
-    """Return `mathutils.Vector`; None where mathutils is not installed."""
+    """Return `mathutils.Vector`; a function that makes tuples where mathutils is not installed."""
     try:
         return import_module("mathutils").Vector
     except ImportError:
-        return None
-
-
-def _vector(v: Any) -> Any:
-    """Return a `mathutils.Vector`, or a tuple where mathutils is not installed."""
-    kind = _vector_class()
-    return tuple(float(x) for x in v) if kind is None else kind(v)
+        return lambda v: tuple(map(float, v))
 
 
 class BVHTree:
@@ -95,7 +90,7 @@ class BVHTree:
         The direction is normalised, as in Blender: distances are lengths.
         """
         along = np.array(tuple(direction), np.float64)
-        length = float(np.linalg.norm(along))
+        length = hypot(*along.tolist())  # which neither over- nor underflows
         if not length > 0.0:  # Not <=, so that NaN is a miss, too.
             return NOTHING
         hit = self.tree.closest_hit(tuple(origin), along, t_max=distance / length)
@@ -126,7 +121,7 @@ class BVHTree:
         faces, first = np.unique(tree.face_of(prims), return_index=True)
         normals = normals_of(tree.vertices[tree.faces[prims[first]]]).tolist()
         points, lengths = near.position[first].tolist(), near.distance[first].tolist()
-        ends = zip(map(_vector, points), map(_vector, normals), strict=True)
+        ends = zip(map(_vector_class(), points), map(_vector_class(), normals), strict=True)
         rows = zip(ends, faces.tolist(), lengths, strict=True)
         return [(point, normal, face, length) for (point, normal), face, length in rows]
 
@@ -140,4 +135,5 @@ class BVHTree:
     def _found(self, at: Any, prim: Any, distance: Any) -> Found:
         """Return (location, normal, polygon, distance) for a point `at` on the triangle `prim`."""
         normal = normals_of(self.tree.vertices[self.tree.faces[prim]])
-        return _vector(at), _vector(normal), int(self.tree.face_of(prim)), float(distance)
+        vector, face = _vector_class(), int(self.tree.face_of(prim))
+        return vector(at), vector(normal), face, float(distance)

@@ -11,6 +11,7 @@ import trimesh
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import common_shape, reals, vectors, whole_number
 from bvh.scene.scene import Scene
 
 __all__ = ["GeomHits", "ModelScene", "mj_multiRay", "mj_ray", "scene"]
@@ -112,7 +113,7 @@ class ModelScene:
         Parameters
         ----------
         origins, directions : array_like, shape (..., 3)
-            As of `Scene.closest_hit`; shapes are broadcast.
+            As of `Scene.closest_hit`; shapes are broadcast, with that of `t_max`, too.
         t_max : float or array_like, shape (...)
             In units of each direction's length.
         groups : array_like of bool, shape (6,), optional
@@ -130,11 +131,15 @@ class ModelScene:
         """
         if self._frames is None:
             raise ValueError("the geoms have no places yet: call follow(data) before rays are cast")
-        given = (np.asarray(each, np.float64) for each in (origins, directions))
-        o, d = np.broadcast_arrays(*given)
-        shape, o, d = o.shape[:-1], o.reshape(-1, 3), d.reshape(-1, 3)
-        limit = np.broadcast_to(np.asarray(t_max, float), shape).reshape(-1)
+        given = {"origins": origins, "directions": directions}
+        o, d = (vectors(name, reals(name, each)) for name, each in given.items())
+        limit = reals("t_max", t_max)
+        shape = common_shape(origins=o.shape[:-1], directions=d.shape[:-1], t_max=limit.shape)
+        o, d = (np.broadcast_to(each, (*shape, 3)).reshape(-1, 3) for each in (o, d))
+        limit = np.broadcast_to(limit, shape).reshape(-1)
         chosen = np.ones(GROUPS, bool) if groups is None else np.asarray(groups).astype(bool)
+        if chosen.shape != (GROUPS,):
+            raise ValueError(f"groups must have shape ({GROUPS},), got {chosen.shape}")
         # Whether each geom counts.
         counts = chosen[self._group] & (self._model.geom_bodyid != exclude)
         counts &= bool(static) | ~self._fixed
@@ -174,7 +179,7 @@ class ModelScene:
             # How the height above the plane changes with t, and the t at which the height is 0.
             slope = directions @ rotation[:, 2]
             at_plane = (center @ rotation[:, 2] - origins @ rotation[:, 2]) / slope
-            nearer = (at_plane >= 0.0) & (at_plane < t) & (at_plane <= limit)
+            nearer = (at_plane >= 0.0) & (at_plane < t) & (at_plane <= limit) & np.isfinite(slope)
             rows = np.flatnonzero((slope < 0.0) & nearer)
         # Half extents along x and y; 0 for an infinite one.
         size = self._model.geom_size[number, :2]
@@ -217,10 +222,15 @@ def mj_multiRay(
 
     Distances are written to the array `dist`, and geoms and normals to `geomid` and `normal`, if
     these are not None. More arguments are `normal`, `nray` and `cutoff`, the largest distance, in
-    this order or by name; by default None, all rays and 1e10.
+    this order or by name; by default None, all rays and 1e10. MuJoCo also returns some hits beyond
+    `cutoff`. Arrays that are too short are a ValueError.
     """
     normal, nray, cutoff = _options(*more, **named)
-    directions = np.asarray(vec, np.float64).reshape(-1, 3)[:nray]
+    directions = np.asarray(vec, np.float64).reshape(-1, 3)
+    count = len(directions) if nray is None else whole_number("nray", nray, 0)
+    if count > len(directions):
+        raise ValueError(f"vec must have {count} directions, got {len(directions)}")
+    directions = directions[:count]
     origins = np.broadcast_to(np.asarray(pnt, np.float64).reshape(1, 3), directions.shape)
     # Lengths that neither over- nor underflow; rays without a direction miss.
     with np.errstate(all="ignore"):
@@ -229,11 +239,20 @@ def mj_multiRay(
         origins, directions, limits, groups=geomgroup, static=flg_static, exclude=bodyexclude,
         normals=normal is not None,
     )  # fmt: skip
-    np.asarray(dist).reshape(-1)[: len(t)] = np.where(geom >= 0, t, -1.0)
+    _write("dist", dist, np.where(geom >= 0, t, -1.0))
     if geomid is not None:
-        np.asarray(geomid).reshape(-1)[: len(t)] = geom
+        _write("geomid", geomid, geom)
     if n is not None:
-        np.asarray(normal).reshape(-1)[: n.size] = n.reshape(-1)
+        _write("normal", normal, n)
+
+
+def _write(name: str, out: Any, values: NDArray[Any]) -> None:
+    """Write values to the first items of the array `out`, the argument `name`, of any layout."""
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"{name} must be a numpy array, got {type(out).__name__}")
+    if out.size < values.size:
+        raise ValueError(f"{name} must have {values.size} numbers, got {out.size}")
+    out.flat[: values.size] = values
 
 
 def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:

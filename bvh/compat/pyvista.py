@@ -107,7 +107,8 @@ class Accessor:
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:  # fmt: skip
         """As `pyvista.PolyData.ray_trace`: points (n, 3) and cells (n,) that a segment crosses.
 
-        With `first_point`, the first point (3,) and all cells. `plot` and `off_screen` are ignored.
+        With `first_point`, the first point (3,) and all cells. Points are float64, whatever those
+        of the mesh are. `plot` and `off_screen` are ignored.
         """
         hits, cells = crossings(self.tree, origin, end_point)
         points = np.asarray(hits.position)
@@ -120,11 +121,11 @@ class Accessor:
         """As `pyvista.PolyData.multi_ray_trace`: points (n, 3), rays (n,) and cells (n,) of hits.
 
         They are ordered by ray and t. With `first_point`, only the first hit of each ray. `retry`
-        has no effect.
+        has no effect. A mesh may have any cells, and a ray may be the only one.
         """
         tree = self.tree
         if first_point:
-            hits: Any = tree.closest_hit(origins, directions)
+            hits: Any = tree.closest_hit(np.atleast_2d(origins), directions)
             rays, hits = np.flatnonzero(hits.mask), hits[hits.mask]
         else:
             hits = tree.all_hits(origins, directions, edges="once")
@@ -166,11 +167,12 @@ class Accessor:
 
         `tolerance` and `progress_bar` have no effect: exact parity decides.
         """
-        result = self.select_interior_points(
+        selected = self.select_interior_points(
             surface, inside_out=inside_out, check_surface=check_surface
         )
-        inside = result.point_data.pop("selected_points")
-        result.point_data["SelectedPoints"] = inside.astype(np.uint8)
+        result = self._mesh.copy()
+        # Unlike "selected_points", they become the active scalars only if there were none.
+        result.point_data["SelectedPoints"] = selected["selected_points"].astype(np.uint8)
         return result
 
     def compute_implicit_distance(self, surface: Any, inplace: bool = False) -> Any:

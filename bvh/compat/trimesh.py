@@ -84,7 +84,8 @@ def install(contains: OpenRule | None = None) -> contextlib.ExitStack:
     `trimesh.ray`. Pickles and copies of meshes contain none of our objects. A second call only
     changes the rule for open meshes. Functions that were imported from trimesh before, by ``from
     trimesh.proximity import closest_point``, are not replaced, nor are subclasses of trimesh's two
-    classes. Returns a context manager that restores at its end what was before.
+    classes. Returns a context manager that restores at its end what was before; of blocks that
+    overlap in threads, the first that began uninstalls at its end.
 
     Parameters
     ----------

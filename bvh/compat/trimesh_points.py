@@ -70,7 +70,8 @@ def closest_point(mesh: trimesh.Trimesh, points: ArrayLike) -> tuple[Floats, Flo
     """Find the nearest point of a mesh for each point: (closest, distance, triangle_id).
 
     As in trimesh, of faces whose distances are equal to 1e-8 of them, the result is the face that
-    faces the point most; of equal ones, the lowest. `BVH.closest_point` has no such tolerance. For
+    faces the point most; of equal ones, the lowest. All such faces are compared, of which trimesh
+    compares two, so ids may differ. `BVH.closest_point` has no such tolerance. For
     points that are not finite the results are NaN, NaN and -1; without faces NaN, +inf and -1.
 
     Arguments of the wrong shape or type raise a ValueError or TypeError that names them.

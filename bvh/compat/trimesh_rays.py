@@ -28,7 +28,8 @@ class RayMeshIntersector:
 
     Directions need not be normalised. Rays that are not finite, or have a zero direction, hit
     nothing. Hits are sorted by ray and distance; of faces at the same distance the lowest comes
-    first. Arguments of the wrong shape or type raise a ValueError or TypeError that names them.
+    first. Ids are int64, which Embree's `intersects_first` has as int32. Arguments of the wrong
+    shape or type raise a ValueError or TypeError that names them.
 
     Parameters
     ----------

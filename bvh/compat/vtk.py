@@ -15,9 +15,11 @@ __dir__ = __all__.copy
 
 
 class CellLocator:
-    """Locator with the methods of ``vtkCellLocator`` and ``vtkStaticCellLocator``.
+    """Locator with two queries of ``vtkCellLocator`` and ``vtkStaticCellLocator``.
 
-    Its tree follows changes of the data set.
+    Its tree follows changes of the data set; `tree` has other queries. The surface is searched:
+    solid cells have no inside. Lines, or else points, count where there are no faces; cellId is
+    then the number of the segment or point.
 
     Examples
     --------
@@ -27,8 +29,12 @@ class CellLocator:
     >>> locator.BuildLocator()  # doctest: +SKIP
     """
 
+    # What `IntersectWithLine` returns where the first of all crossings is from the inside.
+    _from_inside = 1
+
     def __init__(self) -> None:
-        self._data, self._followed = None, FollowedDataSet()
+        self._data: Any = None
+        self._followed = FollowedDataSet()
 
     def SetDataSet(self, data: Any) -> None:
         """Set the data set of VTK or PyVista whose surface is searched."""
@@ -51,44 +57,57 @@ class CellLocator:
             raise ValueError("SetDataSet must be called first")
         return self._followed.tree_of(self._data)
 
-    def IntersectWithLine(self, p1: Any, p2: Any, tol: float, *out: Any) -> int:
-        """Find the first crossing of a segment; return 1 if there is one, else 0.
+    def IntersectWithLine(self, p1: Any, p2: Any, *out: Any) -> int:
+        """Find the first crossing of a segment, or all; return 0 if there is none, else 1.
 
-        As in VTK: ``(p1, p2, tol, t, x, pcoords, subId[, cellId[, cell]])``, where t, subId and
-        cellId are references (``vtkmodules.vtkCommonCore.mutable``), x and pcoords lists that are
-        filled; or ``(p1, p2, tol, points, cellIds)`` for all crossings. `tol` has no effect.
+        As in VTK, `out` is ``(tol, t, x, pcoords, subId[, cellId[, cell]])`` for the first
+        crossing, where t, subId and cellId are references (``vtkmodules.vtkCommonCore.mutable``), x
+        and pcoords lists, and cell a ``vtkGenericCell``; without one, subId becomes 0 and cellId
+        -1. It is ``([tol,] points, cellIds[, cell])`` for all crossings, with None for a list that
+        is not needed. `tol` has no effect, pcoords are u and v of a triangle, and subId is 0.
         """
         tree = self.tree
-        if len(out) == 2:
-            return int(_write_crossings(tree, p1, p2, *out) is not None)
+        if len(out) < 5:
+            lists = out[1:3] if len(out) > 2 else out
+            front = _write_crossings(tree, p1, p2, *lists)
+            return 0 if front is None else (1 if front else self._from_inside)
         start = np.asarray(p1, np.float64)
         hit = tree.closest_hit(start, np.asarray(p2, np.float64) - start, t_max=1.0)
+        _, t, position, coordinates, sub, *cell = out
         if hit:
-            t, position, coordinates, sub, *cell = out
             t.set(float(hit.t))
             position[:], coordinates[:] = hit.position.tolist(), [float(hit.u), float(hit.v), 0.0]
-            sub.set(0)
-            if cell:
-                cell[0].set(int(tree.face_of(hit.prim_id)))
+        sub.set(0)
+        self._set_cell(tree, hit.prim_id, *cell)
         return int(bool(hit))
 
     def FindClosestPoint(self, x: Any, closest: Any, *out: Any) -> None:
         """Find the nearest point to `x`: ``(x, closestPoint, [cell,] cellId, subId, dist2)``.
 
-        The list `closest` is filled, and the references in `out` are set: cellId, subId to 0, dist2
-        to the squared distance. A `cell` is ignored.
+        The list `closest` is filled, the ``vtkGenericCell`` as well, and the references are set:
+        cellId, subId to 0, dist2 to the squared distance.
         """
         tree = self.tree
         near = tree.closest_point(np.asarray(x, np.float64))
         closest[:] = np.asarray(near.position).tolist()
-        cell, sub, square = out[-3:]
-        cell.set(int(tree.face_of(near.prim_id)))
+        *cell, number, sub, square = out
+        self._set_cell(tree, near.prim_id, number, *cell)
         sub.set(0)
         square.set(float(near.distance) ** 2)
 
+    def _set_cell(self, tree: BVH, prim: Any, number: Any = None, cell: Any = None) -> None:
+        """Set the reference `number` to the cell of a primitive, -1 for -1; copy it to `cell`."""
+        if number is not None:
+            number.set(int(tree.face_of(prim)))
+        if cell is not None and prim >= 0 and tree.kind == "triangles":
+            self._data.GetCell(int(tree.face_of(prim)), cell)
+
 
 class OBBTree(CellLocator):
-    """Locator with the methods of ``vtkOBBTree``, on any surface.
+    """Locator with these methods and ``InsideOrOutside`` of ``vtkOBBTree``, on any surface.
+
+    For all crossings, `IntersectWithLine` returns 1 if the segment begins outside and -1 if it
+    begins inside, as in VTK by the side of the first face that is crossed.
 
     Examples
     --------
@@ -99,17 +118,7 @@ class OBBTree(CellLocator):
     -1
     """
 
-    def IntersectWithLine(self, a0: Any, a1: Any, *out: Any) -> int:
-        """Find all crossings of a segment, as ``(a0, a1, vtkPoints, vtkIdList)``.
-
-        Either list may be None; other signatures are those of `CellLocator`. Returns 0 without a
-        crossing, 1 if a0 is outside and -1 if it is inside, as in VTK by the side of the first
-        face that is crossed.
-        """
-        if len(out) != 2:
-            return super().IntersectWithLine(a0, a1, *out)
-        front = _write_crossings(self.tree, a0, a1, *out)
-        return 0 if front is None else (1 if front else -1)
+    _from_inside = -1
 
     def InsideOrOutside(self, point: Any) -> int:
         """Return -1 for a point inside a closed surface, 1 for one outside, by exact parity."""

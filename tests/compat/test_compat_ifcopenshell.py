@@ -106,12 +106,37 @@ def test_selections() -> None:
     assert {e.id() for e in tree.select(walls[0])} == {ids[0], ids[2]}
     assert {e.id() for e in tree.select(walls[1], extend=0.6)} == {ids[1], ids[2]}
     assert {e.id() for e in tree.select_box(((-1.0,) * 3, (1.2,) * 3))} == {ids[0], ids[2]}
+    theirs, box = geom.tree(file, geom.settings()), ((-1.0,) * 3, (1.2,) * 3)
+    for ask, *given in (
+        ("select", (0.5,) * 3),
+        ("select_box", box),
+        ("select_ray", UNIT[0], UNIT[1]),
+    ):
+        assert type(getattr(tree, ask)(*given)) is type(getattr(theirs, ask)(*given))
     within = tree.select_box(((-1.0,) * 3, (1.2,) * 3), completely_within=True)
     assert {e.id() for e in within} == {ids[0]}
     hits = tree.select_ray((-1.0, 0.3, 0.6), (2.0, 0.0, 0.0), length=2.5)
     assert [round(hit.distance, 9) for hit in hits] == [1.0, 2.0, 2.0, 2.5]
     assert hits[0].dot_product == -1.0
     assert len(tree.scene) == 3
+
+
+def test_elements_without_geometry() -> None:
+    """They are left out of all searches, as in IfcOpenShell; results are numbers of Python."""
+    file, walls = model(UNIT, ([0.8, 0.5, 0.5], [2.0, 2.0, 2.0]))
+    bare = file.create_entity("IfcWall", GlobalId=ifcopenshell.guid.new(), Name="bare")
+    for tree in (Tree(file), filled(geom.tree(backend="opencascade.trianglebvh"), file)):
+        for method in ("clash_intersection_many", "clash_collision_many", "clash_clearance_many"):
+            search = getattr(tree, method)
+            assert len(search([bare, *walls], [*walls, bare])) == 1
+            assert len(search([bare], walls)) == 0
+    ours = Tree(file)
+    assert ours.select(bare) == ()
+    assert ours.select_ray((0.5, 0.5, 5.0), (0.0, 0.0, 0.0)) == ()
+    for size in (1e-200, 2.0, 1e200):
+        hit, *_ = ours.select_ray((0.25, 0.5, 5.0), (0.0, 0.0, -size))
+        assert hit.distance == 4.0
+        assert {type(x) for x in (*hit.position, *hit.normal, hit.distance)} == {float}
 
 
 def test_elements_exactly_as_far_as_asked() -> None:

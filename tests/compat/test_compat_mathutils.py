@@ -25,6 +25,8 @@ def test_polygons() -> None:
     assert (index, distance) == (1, 2.0)
     assert tree.ray_cast((0.5, 1.5, 5), (0, 0, -2), 1.9) == (None,) * 4
     assert tree.ray_cast((0.5, 1.5, 5), (0, 0, 0)) == (None,) * 4
+    for size in (1e-300, 1e-200, 1e200, 1e300):
+        assert tree.ray_cast((0.5, 1.5, 5), (0, 0, -size))[2:] == (1, pytest.approx(2.0))
     assert tree.find_nearest((1, 1, 1))[2:] == (0, 1.0)
     assert tree.find_nearest((1, 1, 1), 0.5) == (None,) * 4
     assert [found[2] for found in tree.find_nearest_range((1, 1, 1), 2.5)] == [0, 1]

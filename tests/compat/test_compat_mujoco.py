@@ -229,3 +229,48 @@ def test_a_cast_changes_nothing_for_others(monkeypatch: pytest.MonkeyPatch) -> N
         with pytest.raises(KeyboardInterrupt):
             door.mj_ray(ours, *down, 2)
     assert door.mj_ray(ours, *down) == whole
+
+
+def test_arrays_to_write(world: Any) -> None:
+    """Arrays of any layout are filled; lists and what is too short are refused by name."""
+    vec, table = np.tile([0.0, 0.0, -1.0], (4, 1)), np.full((4, 3), 9.0)
+    ours, geom = world[2], np.full((2, 4), 9, np.int32)
+
+    def cast(geomid: Any, dist: Any, rays: Any = vec, count: int = 4) -> None:
+        door.mj_multiRay(ours, [0.1, 0.2, 9.0], rays, None, 1, -1, geomid, dist, None, count)
+
+    cast(geom[:, ::2], table[:, 1:2])
+    assert (table[:, 1] == table[0, 1]).all()
+    assert 0.0 < table[0, 1] < 9.0
+    assert (table[:, [0, 2]] == 9.0).all()
+    assert (geom[:, ::2] == geom[0, 0]).all()
+    assert (geom[:, 1::2] == 9).all()
+    with pytest.raises(TypeError, match="dist must be a numpy array, got list"):
+        cast(None, [0.0] * 4)
+    with pytest.raises(ValueError, match="geomid must have 4 numbers, got 2"):
+        cast(geom[0, :2], table[:, 0])
+    with pytest.raises(ValueError, match="vec must have 4 directions, got 3"):
+        cast(None, table[:, 0], vec[:3])
+    with pytest.raises(ValueError, match="nray must be at least 0, got -1"):
+        cast(None, table[:, 0], vec, -1)
+
+
+def test_shapes_of_a_batch() -> None:
+    """Origins, directions and limits are broadcast; rays that are not finite miss planes, too."""
+    xml = '<mujoco><worldbody><geom type="plane" size="0 0 1"/></worldbody></mujoco>'
+    model = mujoco.MjModel.from_xml_string(xml)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    ground, down = door.scene(model).follow(data), [0.0, 0.0, -2.0]
+    hits = ground.closest_hit([0, 0, 5], down, [[1.0], [3.0]], normals=True)
+    assert hits.t.tolist() == [[np.inf], [2.5]]
+    assert hits.normal is not None
+    assert hits.normal.shape == (2, 1, 3)
+    for far in ([0.0, 0.0, -np.inf], [0.0, np.nan, -1.0], [np.inf, 0.0, -1.0]):
+        assert ground.closest_hit([0, 0, 5], far).geom_id == -1
+    with pytest.raises(ValueError, match=r"leading shapes do not broadcast: .*t_max \(3,\)"):
+        ground.closest_hit(np.zeros((2, 3)), down, np.ones(3))
+    with pytest.raises(ValueError, match=r"directions must have shape \(..., 3\), got \(2,\)"):
+        ground.closest_hit([0, 0, 5], [0, 0])
+    with pytest.raises(ValueError, match=r"groups must have shape \(6,\), got \(2,\)"):
+        ground.closest_hit([0, 0, 5], down, groups=[1, 0])

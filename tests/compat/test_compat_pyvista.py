@@ -72,6 +72,26 @@ def test_multi_ray_trace(rng: np.random.Generator) -> None:
         assert np.allclose(theirs[0][order], ours[0][mine], atol=1e-4)
 
 
+def test_one_ray_of_many() -> None:
+    """A ray may be the only one, with the first hit or all of them."""
+    for first, cells in ((True, 1), (False, 2)):
+        found = pv.Cube().bvh.multi_ray_trace([0.1, 0.2, 5.0], [0, 0, -1.0], first_point=first)
+        assert [len(each) for each in found] == [cells] * 3
+        assert found[0][0] == pytest.approx([0.1, 0.2, 0.5])
+
+
+@pytest.mark.parametrize("name", ["select_interior_points", "select_enclosed_points"])
+@pytest.mark.parametrize("arrays", [(), ("before",)])
+def test_active_scalars(name: str, arrays: tuple[str, ...]) -> None:
+    """The array that is active afterwards is the same as in PyVista."""
+    surface, cloud = pv.Sphere(), pv.PolyData(np.eye(3))
+    for array in arrays:
+        cloud.point_data[array] = np.zeros(3)
+    theirs, ours = (getattr(each, name)(surface) for each in (cloud, cloud.bvh))
+    assert ours.active_scalars_name == theirs.active_scalars_name
+    assert sorted(ours.point_data) == sorted(theirs.point_data)
+
+
 def test_points_inside_and_distances(rng: np.random.Generator) -> None:
     """Enclosed points and implicit distances, by PyVista's names and types."""
     surface, cloud = pv.Sphere(), pv.PolyData(rng.uniform(-0.7, 0.7, (500, 3)))

@@ -79,7 +79,10 @@ class EmbreeScene:
         check_option("query", query, QUERIES)
         origins = rows("vec_origins", vec_origins)
         directions = rows("vec_directions", vec_directions)
-        limits = np.broadcast_to(np.asarray(FAR if dists is None else dists), len(origins))
+        limits = np.asarray(FAR if dists is None else dists)
+        if limits.shape not in ((), (len(origins),)):
+            raise ValueError(f"dists must have shape ({len(origins)},), got {limits.shape}")
+        limits = np.broadcast_to(limits, len(origins))
         if query == "OCCLUDED" and not output:
             met = self.tree.any_hit(origins, directions, t_max=limits)
             return np.where(met, 0, -1).astype(np.int32)
