@@ -23,7 +23,7 @@ from bvh.distributed.out_of_core.part_targets import NO_COUNTERS, NO_FILTER, dec
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.query_arguments import check_method, check_options
 from bvh.queries.verbs import Verb
-from bvh.runtime.arguments import cull_code, flag, lengths, thread_limit, whole_number
+from bvh.runtime.arguments import cull_code, flag, lengths, numbers, thread_limit, whole_number
 from bvh.runtime.cpus import task_threads
 from bvh.runtime.foreign_arrays import is_lazy
 from bvh.scene.scene import Scene
@@ -253,7 +253,9 @@ def as_dask(name: str, value: object, shape: Shape) -> Array:
     """
     import dask.array as da
 
-    array = value if isinstance(value, da.Array) else da.from_array(np.asarray(value), chunks=-1)
+    array: Any = value
+    if not isinstance(value, da.Array):
+        array = da.from_array(numbers(name, array), chunks=-1)
     if any(np.isnan(size) for sizes in array.chunks for size in sizes):
         raise ValueError(f"{name} has unknown chunks: call its compute_chunk_sizes() first")
     if not shape:

@@ -16,7 +16,7 @@ import os
 import pickle
 import weakref
 from collections.abc import Callable
-from functools import cache, partial
+from functools import lru_cache, partial
 from hashlib import blake2b
 from typing import Any
 
@@ -38,6 +38,8 @@ Searchable = BVH | Scene | Parts
 # opened.
 _maps: weakref.WeakValueDictionary[tuple[str, int, int, int], Any] = weakref.WeakValueDictionary()
 _guard = ForkSafeLock()
+# Files that stay mapped though no graph needs them; each has a file descriptor.
+MOST_MAPS = 128
 
 
 class Handle:
@@ -76,7 +78,7 @@ class Handle:
         return self._token
 
 
-@cache
+@lru_cache(maxsize=MOST_MAPS)
 def mapped_content(kind: str, path: str, checksum: str, offset: int) -> BVH | Scene:
     """Return the tree or scene, by `kind`, of a file of this `checksum`, mapped once a process.
 

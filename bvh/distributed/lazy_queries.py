@@ -116,10 +116,10 @@ def lazy_result(target: Searchable, verb: Verb, arrays: LazyColumns, options: Op
         # None: chunks are results, not tuples of columns.
         key = chunk_tasks.delayed_target(target)
         return LazyLists(chunk_results(key, verb, arrays, options, None).to_delayed())
-    if isinstance(target, Parts) and verb.merge is None:
-        return _inside_or_signed(target, verb, arrays, options)
     # The winding number is no sum over groups of parts, as each group has more open edges.
-    whole = verb.name == "winding_number"
+    whole = verb.name == "winding_number" or options.get("method") == "winding"
+    if isinstance(target, Parts) and verb.merge is None and not whole:
+        return _inside_or_signed(target, verb, arrays, options)
     groups = target.groups() if isinstance(target, Parts) and not whole else [target]
     # Made once: a tree or scene may change before positions and normals are used.
     keys = [*map(chunk_tasks.delayed_target, groups)]
@@ -155,10 +155,7 @@ def _columns(
 
 
 def _inside_or_signed(parts: Parts, verb: Verb, arrays: LazyColumns, options: Options) -> Array:
-    """Return the lazy result of `contains` or `signed_distance`, as `verb` says, for all parts.
-
-    Points are inside by parity of crossings or, with the method "winding", by winding numbers.
-    """
+    """Return the lazy result of `contains` or `signed_distance`, as `verb` says, by parity."""
     import dask.array as da
 
     rest = {name: given for name, given in options.items() if name != "method"}
@@ -167,13 +164,9 @@ def _inside_or_signed(parts: Parts, verb: Verb, arrays: LazyColumns, options: Op
         """Return the lazy result of another query of the same points."""
         return lazy_result(parts, declared(query), arrays, rest)
 
-    by_winding = options["method"] == "winding"
-    if by_winding:
-        inside = column_of(parts.winding_number) > 0.5
-    else:
-        inside = column_of(parts._crossings) % 2 == 1
+    inside = column_of(parts._crossings) % 2 == 1
     if verb.name == "contains":
-        return inside if by_winding else inside | column_of(parts._touched)
+        return inside | column_of(parts._touched)
     near = column_of(parts.distance)
     return da.where(inside & (near > 0.0) & (near < np.inf), -near, near)
 

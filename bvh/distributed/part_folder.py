@@ -80,6 +80,11 @@ class PartRecord:
     groups: int | None
     tree_digest: str
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both files."""
+        return self.tree_bytes + self.ids_bytes
+
 
 @dataclass(frozen=True)
 class Index:
@@ -325,10 +330,16 @@ class NewPartFolder:
             return
         files, root = file_system(self._place)
         files.makedirs(root, exist_ok=True)
-        for number in range(len(parts)):
-            for name in file_names(number):
+        names = [name for number in range(len(parts)) for name in file_names(number)]
+        try:
+            for name in names:
                 files.put_file(str(self.path / name), f"{root}/{name}")
-        files.pipe_file(f"{root}/{INDEX}", text)
+            files.pipe_file(f"{root}/{INDEX}", text)
+        except BaseException:
+            for name in INDEX, *names:
+                with contextlib.suppress(Exception):
+                    files.rm_file(f"{root}/{name}")
+            raise
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from bvh.distributed.out_of_core.part_targets import declared
 from bvh.distributed.out_of_core.parts import tile_rays
 from bvh.queries.results import Hits
 from bvh.queries.verbs import Verb
-from bvh.runtime.arguments import number_of
+from bvh.runtime.arguments import number_of, whole_number
 from bvh.runtime.cpus import task_threads
 from bvh.runtime.registry import extra
 
@@ -85,7 +85,8 @@ class RaySource:
             from dask.array.core import normalize_chunks
         # Six numbers a ray: a million rays are 48 MB.
         self.chunks = normalize_chunks(chunks, shape, dtype=np.dtype("V48"), limit="48MB")
-        self.shape, self._maker = tuple(map(int, shape)), partial(RayBlocks, function, args)
+        self._maker = partial(RayBlocks, function, args)
+        self.shape = tuple(whole_number("shape", size, least=0) for size in shape)
 
     def _blocks(self) -> Array:
         """Return a Dask array of the rays' shape, whose chunks are `RayBlocks`."""

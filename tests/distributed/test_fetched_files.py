@@ -83,6 +83,7 @@ def test_an_interrupted_partition(copies: Path, wanted: Any, monkeypatch: Any) -
             bvh.partition(sphere(2), "memory://town")
     with pytest.raises(ValueError, match="has not finished it"):
         bvh.load("memory://town")
+    assert memory.find("/town") == []
     same(bvh.partition(sphere(2), "memory://town"), wanted)
     memory.rm("/town", recursive=True)
 

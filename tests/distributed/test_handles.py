@@ -56,6 +56,16 @@ def test_a_mapped_tree_travels_as_path_and_checksum(
     np.testing.assert_array_equal(first.closest_hit(*RAYS).t, tree.closest_hit(*RAYS).t)
 
 
+def test_files_do_not_stay_open_for_ever(path: Path) -> None:
+    """Of those that no graph needs any more, some stay mapped."""
+    tree = bvh.load(path, mmap=True)
+    before, checksum = len(os.listdir("/dev/fd")), checksum_of(handle_of(tree))
+    for k in range(handles.MOST_MAPS + 20):
+        copy = shutil.copy(path, path.with_name(f"{k}.bvh"))
+        handles.mapped_content("tree", str(copy), checksum, 0)
+    assert len(os.listdir("/dev/fd")) - before <= handles.MOST_MAPS
+
+
 def test_a_relative_path_is_meant_as_it_was_mapped(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -247,6 +247,11 @@ def test_bad_arrays(arguments: Any, message: str, tree: bvh.BVH) -> None:
         tree.closest_hit(*arguments)
 
 
+def test_masked_arrays_beside_lazy_ones(tree: bvh.BVH) -> None:
+    with pytest.raises(TypeError, match="directions must not be a masked array"):
+        tree.closest_hit(da.ones((4, 3)), np.ma.masked_less(np.ones((4, 3)), 2))
+
+
 def test_progress_is_not_for_lazy_queries(tree: bvh.BVH) -> None:
     with pytest.raises(ValueError, match="progress"):
         tree.closest_hit(da.ones((4, 3)), [0.0, 0.0, 1.0], progress=True)

@@ -108,7 +108,7 @@ def test_folder_that_is_none(tmp_path: Path) -> None:
 
 
 def test_parts_are_let_go_within_memory(folder: Path) -> None:
-    size = (folder / "00000.bvh").stat().st_size
+    size = sum((folder / f"00000.{ending}").stat().st_size for ending in ("bvh", "npy"))
     parts = Parts(folder, memory=2 * size + 100)
     parts.closest_hit(*RAY)
     assert len(parts.opened._open) == 2
@@ -134,6 +134,30 @@ def test_groups_share_memory(folder: Path) -> None:
         assert [len(some.groups()) for some in groups] == [1] * len(groups)
     assert {id(some.opened) for some in groups} == {id(parts.opened)}
     assert len(parts.opened._open) == 1
+
+
+def test_more_parts_than_files_may_be_open(tmp_path: Path) -> None:
+    """Each needs two descriptors; half of those of a process stay free."""
+    resource = pytest.importorskip("resource")
+    vertices, faces = sphere(2)
+    tree = bvh.BVH.from_triangles(vertices, faces)
+    origins = np.random.default_rng(7).normal(size=(300, 3)) * 3
+    parts_of(tmp_path / "parts", vertices, faces, np.arange(len(faces)) % 60)
+    opened, before = len(os.listdir("/dev/fd")), resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (opened + 80, before[1]))
+    try:
+        parts = Parts(tmp_path / "parts")
+        for _ in range(2):
+            found, wanted = (target.all_hits(origins, -origins) for target in (parts, tree))
+            np.testing.assert_array_equal(found.prim_id, wanted.prim_id)
+        assert 10 < len(parts.opened._open) < 60
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_ids_count_as_memory(folder: Path) -> None:
+    assert len(Parts(folder, memory=Parts(folder).nbytes).groups()) == 1
+    assert len(Parts(folder, memory=Parts(folder).nbytes - 1).groups()) == 2
 
 
 @pytest.mark.parametrize("endings", [["bvh"], ["npy"], ["bvh", "npy"]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +232,26 @@ def test_progress_rises_to_its_total(tmp_path: Path) -> None:
         assert list(column) == sorted(column)
     assert seen[-1][0] == seen[-1][1]
     assert all(done <= total for done, total in seen)
+
+
+def test_memory_of_a_partition(tmp_path: Path, rng: np.random.Generator) -> None:
+    """While a file is read and divided, and while parts are built, it is within the limit."""
+    x, y = np.meshgrid(np.arange(388.0), np.arange(388.0), indexing="ij")
+    vertices = np.stack([x, y, np.sin(x)], axis=-1).reshape(-1, 3)
+    corner = np.arange(388**2 - 389)
+    faces = rng.permutation(
+        np.concatenate([corner[:, None] + [0, 1, 388], corner[:, None] + [1, 389, 388]])
+    )
+    path = tmp_path / "mesh.ply"
+    path.write_bytes(trimesh.Trimesh(vertices, faces, process=False).export(file_type="ply"))
+    bvh.partition(sphere(1), tmp_path / "warm")
+    tracemalloc.start()
+    try:
+        parts = bvh.partition(path, tmp_path / "parts", memory="50MB")
+        assert parts.part_count > 2
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("source", [[], (np.empty((0, 3)), np.empty((0, 3), int)), [sphere(0)] * 2])

@@ -177,3 +177,5 @@ def test_bad_options(tree: bvh.BVH, source: Any) -> None:
         source.reduce(tree, _histogram, mask=da.ones(61, dtype=int))
     with pytest.raises(TypeError, match="target must be a BVH, a Scene or Parts, got str"):
         source.closest_hit("tree")
+    with pytest.raises(ValueError, match="shape must be at least 0, got -7"):
+        bvh.distributed.RaySource(_rays, (-7,))

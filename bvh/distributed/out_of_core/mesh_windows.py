@@ -21,8 +21,8 @@ from bvh.io.meshes import surface_of, wrong_groups
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import bit_masks, face_rows, rows
 
-# Triangles of a window: some 25 MB with all that is made of them.
-WINDOW = 1 << 18
+# Triangles of a window: some 30 MB with all that is made of them.
+WINDOW = 1 << 16
 
 # Names of fields in `_ply_row`; as they have spaces, no property of a PLY file has them.
 LENGTH, CORNERS = "length of list", "corners of face"

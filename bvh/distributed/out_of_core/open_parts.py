@@ -92,20 +92,24 @@ class OpenParts:
     def __init__(self, place: str, index: Index, memory: int) -> None:
         """Begin without open parts of `place`, a folder or URL with this index.
 
-        Open parts stay open as long as their trees have at most `memory` bytes together.
+        Open parts stay open as long as their files have at most `memory` bytes together, and need
+        at most half of the file descriptors of a process.
         """
         self._place, self._index, self._memory = place, index, memory
         self._open: OrderedDict[int, OpenPart] = OrderedDict()
-        self._all_fit = sum(part.tree_bytes for part in index.parts) <= memory
+        # A mapped file needs a descriptor, and a part has two files.
+        self._most = max(most_files() // 4, 1)
+        size = sum(part.nbytes for part in index.parts)
+        self._all_fit = size <= memory and len(index.parts) <= self._most
 
     def part(self, number: int) -> OpenPart:
         """Return part `number`; those used longest ago are closed if they do not fit beside it."""
         with _guard.lock:
             part = self._open.pop(number, None)
             records = self._index.parts
-            used = sum(records[k].tree_bytes for k in self._open)
-            while self._open and used + records[number].tree_bytes > self._memory:
-                used -= records[self._open.popitem(last=False)[0]].tree_bytes
+            used, size = sum(records[k].nbytes for k in self._open), records[number].nbytes
+            while self._open and (used + size > self._memory or len(self._open) >= self._most):
+                used -= records[self._open.popitem(last=False)[0]].nbytes
             if part is None or not part.is_intact:
                 part = OpenPart(number, *self._opened(number))
             self._open[number] = part
@@ -203,6 +207,16 @@ def open_parts(place: str, index: Index, memory: int) -> OpenParts:
     that each thread is querying.
     """
     return _all.setdefault((place, index.digest, memory), OpenParts(place, index, memory))
+
+
+def most_files() -> int:
+    """Return how many files the system lets this process have open."""
+    try:
+        import resource
+    except ImportError:  # on Windows, where maps do not count
+        return 1 << 31
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 31 if limit == resource.RLIM_INFINITY else limit
 
 
 def _state(path: Path) -> State:

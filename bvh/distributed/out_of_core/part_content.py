@@ -62,7 +62,7 @@ class PartContent:
         groups: list[list[int]] = [[]]
         used = 0
         for number in range(self.part_count) if self._chosen is None else self._chosen:
-            size = self._index.parts[number].tree_bytes
+            size = self._index.parts[number].nbytes
             if groups[-1] and used + size > self._memory:
                 groups.append([])
                 used = 0
@@ -122,7 +122,7 @@ class PartContent:
     @property
     def nbytes(self) -> int:
         """Bytes of all files of parts."""
-        return sum(part.tree_bytes + part.ids_bytes for part in self._index.parts)
+        return sum(part.nbytes for part in self._index.parts)
 
     def corners(self, prim_id: ArrayLike) -> NDArray[np.float64]:
         """Return the vertices of triangles. It opens every part.

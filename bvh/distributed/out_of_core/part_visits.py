@@ -25,7 +25,7 @@ from bvh.tree.boundary import Loops
 # Rays that visit the parts together: some 200 MB with all that is made of them.
 TOGETHER = 1 << 20
 # Points that visit the parts together, and pairs of rays or points with parts, of 70 to 80 bytes.
-POINTS, PAIRS = 1 << 17, 1 << 22
+POINTS, PAIRS = 1 << 17, 1 << 20
 # Rows whose distances from a part are a sample of all.
 SAMPLE = 1000
 # More than the rounding errors of the smallest distances, which underflow.

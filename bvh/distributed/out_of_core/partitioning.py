@@ -184,15 +184,22 @@ def _split(
 ) -> Iterator[Path]:
     """Distribute the triangles of a file to files of at most `largest`, and yield their paths.
 
-    Triangles are divided by their centroids, whose box is `box`, computed first if it is None.
-    `depth` counts divisions; from DEEPEST on, triangles are divided by id. Files that are not
-    yielded are removed.
+    `box` is that of their centroids, computed first if it is None. `depth` counts divisions; from
+    DEEPEST on, triangles are divided by id. Files that are not yielded are removed.
     """
     count = spill.stat().st_size // TRIANGLE.itemsize
-    if count <= largest:
-        if count:
-            yield spill
-        return
+    if count > largest:
+        # In a call, so that its arrays are gone before parts are built.
+        for path in _divided(spill, count, largest if depth < DEEPEST else count, steps, box):
+            yield from _split(path, largest, steps, depth=depth + 1)
+    elif count:
+        yield spill
+
+
+def _divided(
+    spill: Path, count: int, largest: int, steps: _Steps, box: NDArray[np.float64] | None
+) -> list[Path]:
+    """Move the `count` triangles of a file to new files, by their centroids; return their paths."""
     # Every triangle counts once in each pass: grid, distribution and, without a box, the box.
     steps.total += 2 * count if box is not None else 3 * count
     if box is None:
@@ -202,7 +209,7 @@ def _split(
     grid = Grid(*box)
     for window in _windows(spill, steps):
         grid.add(window["corners"])
-    part_of = parts_of_cells(grid, largest if depth < DEEPEST else count)
+    part_of = parts_of_cells(grid, largest)
     pieces = int(part_of.max()) + 1
     # With a single piece, all are in one cell or the depth is reached: take halves by id. Ids of a
     # file ascend.
@@ -213,8 +220,7 @@ def _split(
         _append(window, part.astype(np.int32), paths)
     spill.unlink()
     # A part may consist of cells without triangles, and has no file then.
-    for path in filter(Path.exists, paths):
-        yield from _split(path, largest, steps, depth=depth + 1)
+    return list(filter(Path.exists, paths))
 
 
 def _append(rows: NDArray[np.void], part: NDArray[np.int32], paths: list[Path]) -> None:

@@ -305,7 +305,8 @@ class PointQueries:
         -------
         ndarray of float64 or float, shape (...)
             NaN for points that are not finite. On the surface, the value next to the point in the
-            direction (1, 0, 0) or, if that is along a face, (1, e, e**2) with an infinitesimal e.
+            direction (1, 0, 0) or, if that is along a face, (1, e, e**2) with an infinitesimal e;
+            by the series, any value between those on both sides.
 
         Notes
         -----
