@@ -326,6 +326,15 @@ def test_objects_of_other_models(tmp_path: Path) -> None:
     assert used == ["3D/o.model#1", "3D/o.model#2", "3D/o.model#1", "3", "1"]
     with pytest.raises(ValueError, match=r"it has no '3D/o\.model', which it names"):
         with_one_model({"3D/3dmodel.model": root.encode()})
+    # trimesh leaves out what is missing; a text in UTF-16 is read, too.
+    missing, none = model(triangle(1, 0.0), '<item objectid="5"/>'), model(triangle(1, 0.0), "")
+    for code in ("utf-8", "utf-16"):
+        with pytest.raises(ValueError, match="it refers to object '5', which it does not have"):
+            with_one_model({"3D/3dmodel.model": missing.encode(code)})
+        with pytest.raises(ValueError, match="its build has no items"):
+            with_one_model({"3D/3dmodel.model": none.encode(code)})
+    with pytest.raises(ValueError, match=r"it has no 3D/3dmodel\.model"):
+        with_one_model({"3D/other.model": root.encode()})
     pytest.importorskip("lxml")
     pytest.importorskip("networkx")
     tree, scene = bvh.BVH.from_file(path), bvh.load_scene(path)
