@@ -16,9 +16,10 @@ from bvh.io.formats.off_files import read_off
 from bvh.io.formats.ply_files import read_ply
 from bvh.io.formats.stl_files import read_stl
 from bvh.io.formats.threemf_files import with_one_model
-from bvh.io.gltf.files import ENDINGS, NAMED, rewritten
+from bvh.io.gltf.files import ENDINGS, NAMED, numbered, rewritten
 from bvh.io.mesh_objects import is_graph
 from bvh.io.meshes import Surface, joined, paired, surface_of, surface_of_polygons
+from bvh.io.trimesh_scenes import placements
 from bvh.io.untrusted_files import Allowance, NamedFiles, TooLarge, as_zip, path_name, unzipped
 from bvh.runtime.arguments import face_rows, rows
 from bvh.runtime.caller_warnings import warn_caller
@@ -166,7 +167,7 @@ def _read_one(
     if isinstance(read, trimesh.Scene):
         # With `repair_rigid`, trimesh changes matrices that are nearly rotations.
         read.graph.repair_rigid = None
-        if data is None and ending in ENDINGS:
+        if ending in ENDINGS:
             read.metadata[NAMED] = True
     return read
 
@@ -181,13 +182,16 @@ def _read_archive(
     import trimesh
 
     meshes: list[Any] = []
-    formats = trimesh.exchange.load.mesh_formats()
+    formats = {*trimesh.exchange.load.mesh_formats(), *MESHIO_ENDINGS}
     resolver = trimesh.resolvers.ZipResolver(files)
     for name, data in files.items():
         ending = Path(name).suffix.lower()
         if ending not in READERS and ending[1:] not in formats:
             continue
         try:
+            # trimesh would read the triangles alone, by meshio.
+            if ending[1:] in MESHIO_ENDINGS:
+                raise ValueError("unpack it, as meshio reads no archives")
             read = _read_one(name, data, resolver, allowance, triangles_only, threads)
             if triangles_only:
                 check_flattened(read, name, allowance)
@@ -199,9 +203,17 @@ def _read_archive(
     if triangles_only:
         with_faces = [read for read in meshes if hasattr(read, "faces") or hasattr(read, "graph")]
         return joined([surface_of(read) for read in with_faces])
-    append: Any = trimesh.scene.scene.append_scenes
-    scenes = [one if hasattr(one, "graph") else trimesh.Scene([one]) for one in meshes]
-    return append(scenes)
+    scene: Any = trimesh.Scene()
+    scenes = [one if is_graph(one) else trimesh.Scene([one]) for one in meshes]
+    placed = [(k, one) for k, each in enumerate(scenes) for one in placements(each)]
+    # `trimesh.append_scenes` makes names unique by random numbers.
+    given = [one.name for _, one in placed]
+    names = numbered([*given], {*given})
+    for label, (k, (_, name, matrix)) in zip(names, placed, strict=True):
+        scene.geometry[f"{k} {name}"] = scenes[k].geometry[name]
+        scene.graph.update(label, matrix=np.vstack([matrix, [0, 0, 0, 1]]), geometry=f"{k} {name}")
+    scene.metadata[NAMED] = True
+    return scene
 
 
 def _made_safe(

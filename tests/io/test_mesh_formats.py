@@ -288,6 +288,25 @@ def test_archives(tmp_path: Path) -> None:
         assert look.image.size == (2, 2)
 
 
+def test_names_in_archives(tmp_path: Path) -> None:
+    """They are the same each time. What only meshio reads in full is left out, with a warning."""
+    mesh = trimesh.creation.box()
+    boxes = {"a": mesh, "b": mesh}
+    solid, scene = mesh.export(file_type="stl_ascii"), trimesh.Scene(boxes).export(file_type="glb")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name, data in {
+            "x/a.stl": solid,
+            "y/a.stl": solid,
+            "1.glb": scene,
+            "2.glb": scene,
+        }.items():
+            archive.writestr(name, data)
+        archive.writestr("c.vtu", "")
+    with pytest.warns(bvh.BVHWarning, match=r"c\.vtu, which is in an archive, is left out: unpack"):
+        names = [one.name for one in bvh.load_scene(tmp_path / "a.zip")]
+    assert sorted(names) == sorted(["a.stl", "a.stl_1", "a", "b", "a_1", "b_1"])
+
+
 CORE = "http://schemas.microsoft.com/3dmanufacturing"
 XMLNS = f'xmlns="{CORE}/core/2015/02" xmlns:p="{CORE}/production/2015/06"'
 
