@@ -4,9 +4,9 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
+| `untrusted_files.py` | Files of meshes that are not trusted: regular files alone, unpacked up to a limit |
 | `container.py` | Container format of saved trees and scenes: a header with a table of arrays, then the arrays |
 | `file_formats.py` | File formats of saved trees and scenes: the fields of their headers, their arrays and tables |
-| `untrusted_files.py` | Files of meshes that are not trusted: regular files alone, unpacked up to a limit |
 | `gltf/` | glTF files, decoded and checked before trimesh reads them |
 | `formats/` | Formats of meshes that we read, in the order of the file: OBJ, OFF, PLY and STL |
 | `polygons.py` | Triangulation of polygons by exact signs: fans of convex ones, ear clipping of others |

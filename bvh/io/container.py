@@ -33,6 +33,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.io.untrusted_files import path_name
 from bvh.runtime.threads import share
 
 ORDER_MARK = 0x01020304
@@ -202,11 +203,12 @@ def write_pieces(file: BinaryIO, pieces: Iterable[Piece]) -> None:
     os.fsync(file.fileno())
 
 
-def replace_file(path: str, pieces: Iterable[Piece]) -> None:
-    """Write a file atomically: `path` refers to the old content or to the complete new one."""
+def replace_file(target: str | os.PathLike[str], pieces: Iterable[Piece]) -> None:
+    """Write a file atomically: its path refers to the old content or to the complete new one."""
     # A link stays, and the file that it points at is replaced, as by a plain write. Errors name
     # the path that was given.
-    given_path, path = path, os.path.realpath(path)
+    given_path = path_name(target)
+    path = os.path.realpath(given_path)
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise ValueError(f"{given_path} is something else than a file")

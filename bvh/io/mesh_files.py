@@ -1,6 +1,5 @@
 """Triangles of files of meshes, and of archives of them."""
 
-import importlib
 import io
 import os
 import re
@@ -11,25 +10,19 @@ import numpy as np
 
 from bvh.io.file_formats import MAGIC, SCENE_MAGIC
 from bvh.io.formats.file_meshes import as_trimesh
+from bvh.io.formats.meshio_files import MESHIO_ENDINGS, read_meshio
 from bvh.io.formats.obj_files import read_obj
 from bvh.io.formats.off_files import read_off
 from bvh.io.formats.ply_files import read_ply
 from bvh.io.formats.stl_files import read_stl
 from bvh.io.formats.threemf_files import with_one_model
-from bvh.io.gltf.files import ENDINGS, NAMED, rewritten
+from bvh.io.gltf.files import ENDINGS, NAMED, numbered, rewritten
 from bvh.io.mesh_objects import is_graph
 from bvh.io.meshes import Surface, joined, paired, surface_of, surface_of_polygons
-from bvh.io.untrusted_files import Allowance, NamedFiles, NoFile, TooLarge, as_zip, unzipped
+from bvh.io.trimesh_scenes import placements
+from bvh.io.untrusted_files import Allowance, NamedFiles, TooLarge, as_zip, path_name, unzipped
 from bvh.runtime.arguments import face_rows, rows
 from bvh.runtime.caller_warnings import warn_caller
-from bvh.runtime.registry import extra
-
-# Formats that meshio reads: trimesh does not know them, or reads only their triangles.
-MESHIO_ENDINGS = {
-    "avs", "bdf", "cgns", "dat", "dato", "e", "ele", "ex2", "exo", "f3grid", "fem", "h5m", "hmf",
-    "inp", "mdpa", "med", "mesh", "meshb", "msh", "nas", "node", "post", "su2", "tec", "ugrid",
-    "vol", "vtk", "vtu", "wkt", "xdmf", "xmf", "xml",
-}  # fmt: skip
 
 # Formats that we read, because trimesh changes their order or drops some of their content.
 READERS = {
@@ -57,7 +50,7 @@ def read_file(
     colours. `expected` names what the file should be in errors, as "a mesh". `threads` is the
     number of threads that triangulate polygons, None for the default.
     """
-    name = os.fspath(path)
+    name = path_name(path)
     if not os.path.isfile(name):
         raise FileNotFoundError(f"no such file: {name}")
     ending = Path(name).suffix.lower()
@@ -66,7 +59,10 @@ def read_file(
         if ending == ".npz":
             return _read_npz(name, allowance)
         if ending[1:] in MESHIO_ENDINGS:
-            return _read_meshio(name, ending)
+            surface = surface_of(read_meshio(name, ending))
+            if len(surface.faces) == 0:
+                raise ValueError("it holds no faces")
+            return surface
         if ending in REFUSED:
             raise ValueError(REFUSED[ending])
         if ending == ".zip":
@@ -84,24 +80,22 @@ def read_file(
             raise
         # trimesh needs charset_normalizer to guess an encoding.
         if missing != "charset_normalizer":
-            what = f"to read {ending} files, trimesh needs {missing}: pip install {missing}"
+            reader = "meshio" if ending[1:] in MESHIO_ENDINGS else "trimesh"
+            what = f"to read {ending} files, {reader} needs {missing}: pip install {missing}"
             raise ImportError(what, name=missing) from error
         why = "its text is not UTF-8, and charset_normalizer, which knows others, is not installed"
-        raise ValueError(f"cannot read {name} as {expected}: {why}") from error
-    except SystemExit as error:
-        why = "meshio finds none of the formats of this ending in it"
         raise ValueError(f"cannot read {name} as {expected}: {why}") from error
     except Exception as error:
         # Readers raise any exception on damaged files, some of them without a text.
         why = str(error) or type(error).__name__
+        if isinstance(error, KeyError):
+            why = f"it refers to {error.args[0]}, which it does not have"
         raise ValueError(f"cannot read {name} as {expected}: {why}") from error
 
 
 def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Surface:
     """Return the triangles of the mesh in a file; raise if it has none, or is a saved tree."""
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"path must be a string or a path, got {type(path).__name__}")
-    name = os.fspath(path)
+    name = path_name(path)
     if os.path.isfile(name):
         with open(name, "rb") as file:
             if file.read(len(MAGIC)) in (MAGIC, SCENE_MAGIC):
@@ -173,7 +167,7 @@ def _read_one(
     if isinstance(read, trimesh.Scene):
         # With `repair_rigid`, trimesh changes matrices that are nearly rotations.
         read.graph.repair_rigid = None
-        if data is None and ending in ENDINGS:
+        if ending in ENDINGS:
             read.metadata[NAMED] = True
     return read
 
@@ -188,13 +182,16 @@ def _read_archive(
     import trimesh
 
     meshes: list[Any] = []
-    formats = trimesh.exchange.load.mesh_formats()
+    formats = {*trimesh.exchange.load.mesh_formats(), *MESHIO_ENDINGS}
     resolver = trimesh.resolvers.ZipResolver(files)
     for name, data in files.items():
         ending = Path(name).suffix.lower()
         if ending not in READERS and ending[1:] not in formats:
             continue
         try:
+            # trimesh would read the triangles alone, by meshio.
+            if ending[1:] in MESHIO_ENDINGS:
+                raise ValueError("unpack it, as meshio reads no archives")
             read = _read_one(name, data, resolver, allowance, triangles_only, threads)
             if triangles_only:
                 check_flattened(read, name, allowance)
@@ -206,9 +203,17 @@ def _read_archive(
     if triangles_only:
         with_faces = [read for read in meshes if hasattr(read, "faces") or hasattr(read, "graph")]
         return joined([surface_of(read) for read in with_faces])
-    append: Any = trimesh.scene.scene.append_scenes
-    scenes = [one if hasattr(one, "graph") else trimesh.Scene([one]) for one in meshes]
-    return append(scenes)
+    scene: Any = trimesh.Scene()
+    scenes = [one if is_graph(one) else trimesh.Scene([one]) for one in meshes]
+    placed = [(k, one) for k, each in enumerate(scenes) for one in placements(each)]
+    # `trimesh.append_scenes` makes names unique by random numbers.
+    given = [one.name for _, one in placed]
+    names = numbered([*given], {*given})
+    for label, (k, (_, name, matrix)) in zip(names, placed, strict=True):
+        scene.geometry[f"{k} {name}"] = scenes[k].geometry[name]
+        scene.graph.update(label, matrix=np.vstack([matrix, [0, 0, 0, 1]]), geometry=f"{k} {name}")
+    scene.metadata[NAMED] = True
+    return scene
 
 
 def _made_safe(
@@ -241,31 +246,6 @@ def _made_safe(
         return name, None, named
     # A new stream: `is_zipfile` has read the other one to its end.
     return io.BytesIO(data), ending[1:], named
-
-
-def _read_meshio(name: str, ending: str) -> Surface:
-    """Return the surface of the mesh in a file that meshio reads; `ending` is that of `name`."""
-    with extra("meshio", f"to read {ending} files needs meshio"):
-        meshio = importlib.import_module("meshio")
-    if ending in (".xdmf", ".xmf"):
-        _check_xdmf_files(name)
-    surface = surface_of(meshio.read(name))
-    if len(surface.faces) == 0:
-        raise ValueError("it holds no faces")
-    return surface
-
-
-def _check_xdmf_files(name: str) -> None:
-    """Raise if an XDMF file names something else than regular files: meshio would await a pipe."""
-    from xml.etree import ElementTree
-
-    for item in ElementTree.parse(name).iter("DataItem"):
-        given = (item.text or "").strip()
-        # Names of binary files are relative to the working directory, those of HDF to the file.
-        of_hdf = os.path.join(os.path.dirname(name), given.partition(":")[0])
-        for path in (given, of_hdf) if item.get("Format") != "XML" else ():
-            if os.path.exists(path) and not os.path.isfile(path):
-                raise NoFile(f"{given!r}, which it names, is something else than a file")
 
 
 def _read_npz(name: str, allowance: Allowance) -> Surface:

@@ -54,6 +54,14 @@ class NoFile(ValueError):
     """The name is that of a pipe, a device or a socket instead of a file."""
 
 
+def path_name(path: str | os.PathLike[str]) -> str:
+    """Return a path as a string; raise for all else, such as bytes and open files."""
+    name: object = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(name, str):
+        raise TypeError(f"path must be a string or a path, got {type(path).__name__}")
+    return name
+
+
 @contextlib.contextmanager
 def opened(name: str | os.PathLike[str]) -> Iterator[io.FileIO]:
     """Return a context with a regular file, opened to read; raise for others, as for a pipe."""

@@ -186,7 +186,7 @@ def check_path(file: Path, kind: str, is_supported: bool) -> None:
 
 def write(path: str | os.PathLike[str], stream: io.BytesIO) -> None:
     """Write the content of a stream to a file; an old file is replaced by the complete new one."""
-    replace_file(os.fspath(path), [np.frombuffer(stream.getbuffer(), np.uint8)])
+    replace_file(path, [np.frombuffer(stream.getbuffer(), np.uint8)])
 
 
 def _format_of(file: Path) -> str | None:

@@ -248,7 +248,7 @@ class TreeQueries(
         >>> again.closest_hit([0.25, 0.25, 1.0], [0.0, 0.0, -1.0])
         Hits(t=1.0, prim_id=0, u=0.25, v=0.25, front=True)
         """
-        replace_file(os.fspath(path), file_size_and_pieces(self, thread_count(threads))[1])
+        replace_file(path, file_size_and_pieces(self, thread_count(threads))[1])
 
     @verb({"prim_id": ()}, np.int32)
     def face_of(self, prim_id: int | ArrayLike) -> IdResult:

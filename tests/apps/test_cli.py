@@ -375,6 +375,9 @@ def test_info_and_saved_trees(run: Run, mesh: Path) -> None:
     assert run("render", "boxes.bvh", "-o", "c.png", "--size", "40x30")[0] == 0
     assert run("build", mesh, "-o", "no/x.bvh")[0] == 2
     assert run("build", mesh, "-o", "x.bvh", "--quality", "best")[0] == 2
+    # The mesh itself stays, by whatever name it is given.
+    code, _, err = run("build", mesh, "-o", Path(mesh).absolute())
+    assert code == 2 and "is the file to read" in err
 
 
 @pytest.mark.parametrize(("name", "writer"), [("a.npz", "savez_compressed"), ("a.csv", "savetxt")])

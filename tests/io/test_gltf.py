@@ -247,6 +247,15 @@ def test_matrices(tmp_path: Path) -> None:
     path = one(tmp_path, file, matrix=matrix.T.reshape(-1).tolist())
     assert_read(path)
     assert np.array_equal(bvh.load_scene(path)[0].transform, matrix)
+    # With another part of a transform, readers differ, unless either changes nothing.
+    both = file.json["nodes"][0]
+    both["translation"] = [0, 0, 0]
+    assert np.array_equal(bvh.load_scene(file.save(path))[0].transform, matrix)
+    both["translation"] = [1, 0, 0]
+    with pytest.raises(ValueError, match="node 0 has a matrix and also a translation"):
+        bvh.load_scene(file.save(path))
+    both |= {"matrix": np.eye(4).reshape(-1).tolist(), "name": 7}
+    assert bvh.load_scene(file.save(path))[0].name == "7"
 
 
 @pytest.mark.parametrize("normalized", [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import Any
@@ -114,3 +115,60 @@ def test_paths_in_errors(tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError) as caught:
             saved.save(target)
         assert caught.value.filename == str(target) and str(caught.value).endswith(f"'{target}'")
+
+
+def test_paths_of_wrong_types(tmp_path: Path) -> None:
+    """Bytes, open files and None are no paths, whichever function takes them."""
+    tree, scene = bvh.BVH.from_mesh(BOX), bvh.Scene()
+    scene.add(tree)
+    calls: list[Any] = [bvh.BVH.from_file, bvh.load, bvh.load_scene, tree.save, scene.save]
+    for call in calls:
+        for given in (bytes(tmp_path / "box.bvh"), io.BytesIO(), None):
+            with pytest.raises(TypeError, match="path must be a string or a path, got"):
+                call(given)
+
+
+# Files of formats of meshio, of which the last bytes are missing: their readers would never end.
+CUT = {
+    "node": "# nodes\n",
+    "dat": 'VARIABLES = "X", "Y"\nZONE NODES=3, ELEMENTS=1, F=FEPOINT, ET=TRIANGLE\n0 0\n',
+    "mdpa": "Begin Nodes\n1 0 0 0\n",
+    "msh": "(0 ",
+    "wkt": "TIN (" + "((0 0 0, 1.25 0 0, 1.25 1.25 0, 0 0 0)), " * 20 + "((0 0 0, 1.25 0 ",
+}
+
+
+@pytest.mark.parametrize("ending", CUT)
+def test_cut_files_of_meshio_end(ending: str, tmp_path: Path) -> None:
+    pytest.importorskip("meshio")
+    (tmp_path / f"cut.{ending}").write_text(CUT[ending])
+    (tmp_path / "cut.ele").touch()
+    with pytest.raises(ValueError, match=rf"cannot read .*cut\.{ending} as a mesh: it "):
+        bvh.BVH.from_file(tmp_path / f"cut.{ending}")
+
+
+NODES = "*NODE\n1, 0, 0, {z}\n2, 1, 0, {z}\n3, 0, 1, {z}\n*ELEMENT, TYPE=S3\n1, 1, 2, 3\n"
+ZONE = "ZONE NODES=3, ELEMENTS=1, DATAPACKING=POINT, ZONETYPE=FETRIANGLE\n0 0\n1 0\n0 1\n1 2 3\n"
+
+
+def test_what_meshio_leaves_out(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It keeps the last list of nodes, for all elements: that is refused. Of the rest we warn."""
+    pytest.importorskip("meshio")
+    path = tmp_path / "a.inp"
+    path.write_text("".join(f"*PART, NAME={z}\n{NODES.format(z=z)}*END PART\n" for z in "15"))
+    with pytest.raises(ValueError, match=r"a\.inp as a mesh: it has several lists of nodes"):
+        bvh.BVH.from_file(path)
+    path.write_text(NODES.format(z=1) + "*Instance, name=a, part=1\n 5., 0., 0.\n*NODE OUTPUT\n")
+    with pytest.warns(bvh.BVHWarning, match="positions of instances of an Abaqus file"):
+        assert bvh.BVH.from_file(path).vertices[:, 2].tolist() == [1.0, 1.0, 1.0]
+    (tmp_path / "a.dat").write_text(f'VARIABLES = "X", "Y"\n{ZONE}{ZONE}')
+    with pytest.warns(bvh.BVHWarning, match="all zones but the first of a Tecplot file"):
+        assert len(bvh.BVH.from_file(tmp_path / "a.dat")) == 1
+    path.write_text(NODES.format(z=1).replace("1, 1, 2, 3", "1, 1, 2, 9"))
+    with pytest.raises(ValueError, match="it refers to 9, which it does not have"):
+        bvh.BVH.from_file(path)
+    # The reason is in the error, and nothing is printed.
+    (tmp_path / "a.vtk").write_text("# vtk DataFile Version 3.0\na\nASCII\nDATASET POLYDATA\n")
+    with pytest.raises(ValueError, match=r"in it: vtk: .*not POLYDATA"):
+        bvh.BVH.from_file(tmp_path / "a.vtk")
+    assert capfd.readouterr() == ("", "")

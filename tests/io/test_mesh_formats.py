@@ -288,6 +288,25 @@ def test_archives(tmp_path: Path) -> None:
         assert look.image.size == (2, 2)
 
 
+def test_names_in_archives(tmp_path: Path) -> None:
+    """They are the same each time. What only meshio reads in full is left out, with a warning."""
+    mesh = trimesh.creation.box()
+    boxes = {"a": mesh, "b": mesh}
+    solid, scene = mesh.export(file_type="stl_ascii"), trimesh.Scene(boxes).export(file_type="glb")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        for name, data in {
+            "x/a.stl": solid,
+            "y/a.stl": solid,
+            "1.glb": scene,
+            "2.glb": scene,
+        }.items():
+            archive.writestr(name, data)
+        archive.writestr("c.vtu", "")
+    with pytest.warns(bvh.BVHWarning, match=r"c\.vtu, which is in an archive, is left out: unpack"):
+        names = [one.name for one in bvh.load_scene(tmp_path / "a.zip")]
+    assert sorted(names) == sorted(["a.stl", "a.stl_1", "a", "b", "a_1", "b_1"])
+
+
 CORE = "http://schemas.microsoft.com/3dmanufacturing"
 XMLNS = f'xmlns="{CORE}/core/2015/02" xmlns:p="{CORE}/production/2015/06"'
 
@@ -326,6 +345,15 @@ def test_objects_of_other_models(tmp_path: Path) -> None:
     assert used == ["3D/o.model#1", "3D/o.model#2", "3D/o.model#1", "3", "1"]
     with pytest.raises(ValueError, match=r"it has no '3D/o\.model', which it names"):
         with_one_model({"3D/3dmodel.model": root.encode()})
+    # trimesh leaves out what is missing; a text in UTF-16 is read, too.
+    missing, none = model(triangle(1, 0.0), '<item objectid="5"/>'), model(triangle(1, 0.0), "")
+    for code in ("utf-8", "utf-16"):
+        with pytest.raises(ValueError, match="it refers to object '5', which it does not have"):
+            with_one_model({"3D/3dmodel.model": missing.encode(code)})
+        with pytest.raises(ValueError, match="its build has no items"):
+            with_one_model({"3D/3dmodel.model": none.encode(code)})
+    with pytest.raises(ValueError, match=r"it has no 3D/3dmodel\.model"):
+        with_one_model({"3D/other.model": root.encode()})
     pytest.importorskip("lxml")
     pytest.importorskip("networkx")
     tree, scene = bvh.BVH.from_file(path), bvh.load_scene(path)

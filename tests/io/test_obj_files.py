@@ -116,6 +116,11 @@ def test_order_and_materials(tmp_path: Path) -> None:
     assert looks[0].face_colors.tolist() == [[0, 0, 255]] * 2 + [[0, 255, 0]]
     assert looks[1].image.size == (2, 2) and looks[2].factor.tolist() == [0.0, 1.0, 0.0]
     assert looks[3] is None
+    # One line may name several libraries, of which some are missing.
+    (path.parent / "a b.mtl").rename(path.parent / "c.mtl")
+    path.write_text(path.read_text().replace("a b.mtl", "missing.mtl c.mtl"))
+    again = bvh.load_scene(path)
+    assert again.attributes(again[2].child).material.factor.tolist() == [0.0, 1.0, 0.0]
     camera = bvh.Camera.framing(scene, width=200, height=40)
     pixels = render(scene, camera, "material").pixels.reshape(-1, 3)
     for channel in range(3):

@@ -105,6 +105,8 @@ def build(
 ) -> None:  # fmt: skip
     """Build the tree of a mesh, or the trees of a scene, and save them for the other commands."""
     files.check_folder(output)
+    if output.exists() and scene.exists() and output.samefile(scene):
+        raise ValueError(f"{output} is the file to read: give another name to --output")
     source, read, _ = files.opened(scene, threads, quality, flatten)
     if read is None and not flatten:  # A saved tree or scene was loaded.
         raise ValueError(f"{scene} has been built and saved before")

@@ -9,6 +9,7 @@ from bvh.camera.camera import Camera, check_camera
 from bvh.distributed.out_of_core.part_content import PartContent
 from bvh.distributed.out_of_core.part_targets import PartPoints, PartRays, PartRegions
 from bvh.distributed.part_folder import is_url
+from bvh.io.untrusted_files import path_name
 from bvh.pictures.render_source import RenderSource
 from bvh.queries.hierarchy import BVH
 from bvh.queries.methods.overlap_queries import RegionQueries
@@ -249,7 +250,7 @@ def load(
     >>> bvh.load(path, mmap=True)
     BVH(2 boxes, 1 node)
     """
-    place = os.fspath(path)
+    place = path_name(path)
     if is_url(place) or os.path.isdir(place):
         parts = Parts(place, memory=memory)
         if audit:

@@ -90,12 +90,14 @@ def _blanked(text: bytes, pattern: bytes) -> bytes:
     """
     if re.search(pattern, text) is None:
         return text
-    blanked = bytearray(text)
+    blanked, of_numbers = bytearray(text), re.compile(rb"\s*(v|vt|vn|f|l|p)(\s|$)")
+    # Where the line of a match begins, and where the last match did: no line is read twice.
+    line = last = 0
     for match in re.finditer(pattern, text):
         begin, end = match.span()
-        line = blanked[blanked.rfind(b"\n", 0, begin) + 1 : begin].lstrip()
+        line, last = blanked.rfind(b"\n", last, begin) + 1 or line, begin
         # In other lines, of comments or names, a number sign or backslash is like any character.
-        if re.match(rb"(v|vt|vn|f|l|p)(\s|$)", line):
+        if of_numbers.match(blanked, line, begin):
             # White space that ends no line.
             blanked[begin:end] = b"\v" * (end - begin)
     return text_lines.with_newlines(bytes(blanked))
@@ -288,12 +290,13 @@ def _materials(libraries: list[str], resolver: Any) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for given in dict.fromkeys(libraries):
         # Try it as one name with spaces, then as several names.
-        for names in ([given], given.split()):
+        for name in (given, *given.split()):
             # Pictures are drawn without what is missing or damaged.
             with contextlib.suppress(Exception):
-                read = [parse_mtl(resolver.get(name), resolver=resolver) for name in names]
-                named |= {name: material(**look) for looks in read for name, look in looks.items()}
-                break
+                looks = parse_mtl(resolver.get(name), resolver=resolver)
+                named |= {label: material(**look) for label, look in looks.items()}
+                if name == given:
+                    break
     return named
 
 

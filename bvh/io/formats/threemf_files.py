@@ -9,9 +9,26 @@ from xml.etree import ElementTree
 
 def with_one_model(files: dict[str, bytes]) -> dict[str, bytes]:
     """Return the files of an archive, contents by name, with all objects in the main model."""
-    name = next((name for name in files if "3d/3dmodel.model" in name.lower()), "")
-    if not re.search(rb":path\s*=", files.get(name, b"")):
-        return files
+    name = next((name for name in files if "3d/3dmodel.model" in name.lower()), None)
+    if name is None:
+        raise ValueError("it has no 3D/3dmodel.model")
+    model = files[name]
+    # A mark begins a text in UTF-16.
+    if re.search(rb":path\s*=", model) or model.startswith((b"\xff\xfe", b"\xfe\xff")):
+        model = _joined(files, name)
+    # trimesh leaves out objects that are missing. A value may contain ">", but no "<".
+    named = rb"<(?:\w+:)?(?:%b)\b[^<]*?\s%b\s*=\s*[\"']([^\"']*)"
+    if not re.search(named % (b"item", b"objectid"), model):
+        raise ValueError("its build has no items")
+    used = set(re.findall(named % (b"component|item", b"objectid"), model))
+    missing = used - set(re.findall(named % (b"object", b"id"), model))
+    if missing:
+        raise ValueError(f"it refers to object {min(missing).decode()!r}, which it does not have")
+    return files | {name: model}
+
+
+def _joined(files: dict[str, bytes], name: str) -> bytes:
+    """Return the main model, file `name` of an archive, with the objects of all others."""
     root = ElementTree.fromstring(files[name])
     # Paths of models have no leading slash here; `core` is the XML namespace of the format.
     home, core = name.lstrip("/"), root.tag.partition("}")[0] + "}"
@@ -42,4 +59,4 @@ def with_one_model(files: dict[str, bytes]) -> dict[str, bytes]:
             solid.set("name", solid.get("name", solid.get("id", "")))
             solid.set("id", f"{path}#{solid.get('id')}")
             resources.append(solid)
-    return files | {name: ElementTree.tostring(root)}
+    return bytes(ElementTree.tostring(root))

@@ -185,7 +185,7 @@ def _check_tree(nodes: list[Json], roots: list[int]) -> None:
 def _give_names(nodes: list[Json], meshes: list[Json]) -> None:
     """Give nodes unique names; a node without a name gets the name of its mesh, if any."""
     owners = (meshes[n["mesh"]] if "mesh" in n and not n.get("name") else n for n in nodes)
-    given = [owner.get("name") or None for owner in owners]
+    given = [str(owner["name"]) if owner.get("name") else None for owner in owners]
     names = numbered(given, {name for name in given if name})
     for node, name in zip(nodes, names, strict=True):
         node.pop("name", None)

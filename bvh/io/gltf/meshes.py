@@ -26,8 +26,9 @@ ATTRIBUTES = {"NORMAL": ("VEC3",), "TEXCOORD_0": ("VEC2",), "COLOR_0": ("VEC3", 
 # Numbers in each part of the transform of a node.
 TRANSFORM = {"matrix": 16, "translation": 3, "rotation": 4, "scale": 3}
 
-# The quaternion of no rotation.
+# The quaternion of no rotation, and the matrix.
 UNIT = [0.0, 0.0, 0.0, 1.0]
+EYE = np.eye(4).reshape(-1).tolist()
 # How far from 1 the length of a quaternion may be, which may be made of bytes.
 ROUGH = 0.1
 
@@ -183,7 +184,7 @@ class Meshes:
             parts = [self._primitive(part, weights, where) for part in mesh["primitives"]]
             if None in parts and any(parts):
                 self._ignore("points, lines and parts without triangles are left out", where)
-            record = {k: v for k, v in mesh.items() if k == "name"}
+            record = {"name": str(mesh["name"])} if "name" in mesh else {}
             self.meshes.append({**record, "primitives": [part for part in parts if part]})
             self._added[key] = len(self.meshes) - 1
         added = self._added[key]
@@ -201,6 +202,10 @@ class Meshes:
                     got = f"got {plain[name]!r:.99}"
                     raise ValueError(f"{name} of node {k} must be {size} numbers, {got}")
             _check_rotation(plain.get("rotation", UNIT), f"node {k}")
+            usual = {"translation": [0, 0, 0], "rotation": UNIT, "scale": [1, 1, 1], "matrix": EYE}
+            changed = [name for name in TRANSFORM if plain.get(name, usual[name]) != usual[name]]
+            if "matrix" in changed and len(changed) > 1:
+                raise ValueError(f"node {k} has a matrix and also a {changed[1]}")
             # Columns come one after another: these are the last row.
             if "matrix" in plain and plain["matrix"][3::4] != [0, 0, 0, 1]:
                 raise ValueError(f"matrix of node {k} must be affine, got {plain['matrix']}")

@@ -26,7 +26,7 @@ from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, end_of, read_arrays
 from bvh.io.mesh_files import check_has_faces, read_file
 from bvh.io.meshes import Surface
 from bvh.io.untrusted import check_primitives, check_tree
-from bvh.io.untrusted_files import opened
+from bvh.io.untrusted_files import opened, path_name
 from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import MappedFile, TreeBase, is_in_use
 from bvh.runtime.arguments import Axis, Quality, kernel_input, thread_count
@@ -62,7 +62,7 @@ def load(
     With `mmap`, the file `path` is mapped instead of read; `verify` checks its content against
     digests and for soundness, by `threads` threads; `audit` also validates each tree.
     """
-    workers, name = thread_count(threads), os.fspath(path)
+    workers, name = thread_count(threads), path_name(path)
     with prefixed(name), opened(name) as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(HEADER_SIZE)

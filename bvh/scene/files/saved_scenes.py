@@ -65,7 +65,7 @@ def save_scene(scene: SceneContent, path: str | os.PathLike[str], threads: int) 
         file_formats.tables_of(header), tables,
         lambda digests: file_formats.packed_scene(header._replace(digests=digests)), threads,
     )  # fmt: skip
-    replace_file(os.fspath(path), itertools.chain(start, *pieces))
+    replace_file(path, itertools.chain(start, *pieces))
 
 
 def _instance_tables(
