@@ -43,7 +43,7 @@ class SceneContent(InstanceHolder):
         """Initialise with a table of instances; `attributes` has (tree, attributes) by id(tree)."""
         self._instances, self._attributes = table, attributes
         # Trees by ``id(mesh)`` of the mesh that they were built from. Another mesh may have got the
-        # same id since, so `_child_index` compares the arrays.
+        # same id since, so `Scene._child_of` compares the arrays.
         self._meshes: dict[int, TreeBase] = {}
         # The table of leaves, and the view of it that kernels traverse.
         self._flattened: FlattenedInstances | None = None
