@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable
 
 import numpy as np
@@ -94,3 +95,15 @@ def test_refused_calls_are_no_changes() -> None:
     assert scene.add_many(other, []).tolist() == []
     assert scene.revision == before and now.follow(scene, before)
     assert scene.leaves.trees == [ball, scene["plate"].child]
+
+
+def test_pickles_hold_no_removed_meshes() -> None:
+    """Nor deep copies, even before a query has closed the gap."""
+    scene, mesh = bvh.Scene(), (np.zeros((1000, 3)), [[0, 1, 2]])
+    scene.add(mesh)
+    scene.add(MESH)
+    scene.remove(0)
+    small = len(pickle.dumps(scene))
+    assert scene.bounds.shape == (2, 3)
+    assert small <= len(pickle.dumps(scene)) < 10_000
+    assert copy.deepcopy(scene).attributes(scene[1].child).uv is None
