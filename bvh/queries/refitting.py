@@ -76,7 +76,8 @@ class Refitting(TreeBase):
         ------
         ValueError, TypeError
             If an argument has the wrong shape or type; if a primitive becomes valid that was not
-            when the tree was built; if a box is no longer valid; if primitives are custom ones.
+            when the tree was built, loaded or unpickled; if a box is no longer valid; if primitives
+            are custom ones.
 
         Notes
         -----

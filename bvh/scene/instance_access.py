@@ -12,7 +12,7 @@ from bvh.geometry.transforms import EVEN, affine_maps, even_scales, refuse
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import bit_masks, index_rows, integers, label, truths
 from bvh.scene.scene_content import SceneContent
-from bvh.scene.table import Instance, Instances, nested_scenes, table_guard
+from bvh.scene.table import Instance, InstanceHolder, Instances, nested_scenes, table_guard
 from bvh.tree.shapes import HOLLOW
 
 
@@ -21,8 +21,8 @@ class InstanceAccess(SceneContent):
 
     __slots__ = ()
 
-    # Defined by `Scene`: returns the index of a child in the table of instances.
-    _child_index: Callable[[Any], int]
+    # Defined by `Scene`: returns a child, checked; of a mesh, the tree over it.
+    _child_of: Callable[[Any], TreeBase | InstanceHolder]
 
     @property
     def ids(self) -> NDArray[np.int64]:
@@ -143,9 +143,9 @@ class InstanceAccess(SceneContent):
         >>> scene[number].name, scene.closest_hit([0.5, 0.5, 5.0], [0.0, 0.0, -1.0]).t
         ('part', 4.0)
         """
-        row, index = self._row(instance_id), self._child_index(child)
-        self._must_suit("the transform", index, self._instances.column("maps")[row][None])
-        self._instances.replace(row, index)
+        table, row, child = self._instances, self._row(instance_id), self._child_of(child)
+        self._must_suit("the transform", child, table.column("maps")[row][None])
+        table.replace(row, table.child_index(child))
 
     def set_transform(self, instance_id: int | str, transform: ArrayLike) -> None:
         """Set the `transform` (4, 4) of the instance `instance_id` (id or name), in microseconds.
@@ -161,9 +161,9 @@ class InstanceAccess(SceneContent):
         >>> scene.closest_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0]).t
         3.0
         """
-        row, maps = self._row(instance_id), one_map(transform)
-        self._must_suit("transform", int(self._instances.column("child")[row]), maps[None])
-        self._instances.write("maps", np.array([row]), maps)
+        table, row, maps = self._instances, self._row(instance_id), one_map(transform)
+        self._must_suit("transform", table.children[table.column("child")[row]], maps[None])
+        table.write("maps", np.array([row]), maps)
 
     def set_transforms(self, ids: ArrayLike, transforms: ArrayLike) -> None:
         """Change the transforms of many instances.
@@ -185,40 +185,34 @@ class InstanceAccess(SceneContent):
         >>> scene.bounds[:, 2]
         array([2., 3.])
         """
-        rows = self._instances.rows_of(index_rows("ids", self._names_to_ids(ids)))
+        table = self._instances
+        rows = table.rows_of(index_rows("ids", self._names_to_ids(ids)))
         maps, count = many_maps(transforms), len(rows)
         if len(maps) != count:
             raise ValueError(f"transforms must have shape ({count}, 4, 4), got ({len(maps)}, 4, 4)")
         # Only some children, those over spheres and capsules, restrict their maps.
-        if self._instances.unchecked:
-            children = self._instances.column("child")[rows]
-            for index in np.flatnonzero(np.bincount(children)).tolist():
-                self._must_suit("transforms", index, maps, children)
-        self._instances.write("maps", rows, maps)
+        if table.unchecked:
+            children = table.column("child")[rows]
+            for index in sorted(table.unchecked.intersection(children.tolist())):
+                child, chosen = table.children[index], children == index
+                if not self._must_suit("transforms", child, maps, chosen):
+                    # One check is enough, because a refit does not change what a tree is over.
+                    table.unchecked.discard(index)
+        table.write("maps", rows, maps)
 
-    def _must_suit(self, name: str, index: int, maps: Any, children: Any = None) -> None:
-        """Raise a ValueError if a child is over spheres or capsules, which a map would distort.
+    def _must_suit(self, name: str, child: Any, maps: Any, chosen: Any = True) -> bool:
+        """Return whether a child is over spheres or capsules; ValueError if a map distorts these.
 
-        Spheres and capsules need one scale for all axes. `index` is that of the child in the
-        table, and `maps` (n, 3, 4) are its maps. With `children` (n,), indices, maps[i] is a map of
-        children[i], and only those of `index` are checked. Errors call the maps `name`.
+        Spheres and capsules need one scale for all axes. `maps` (n, 3, 4) are maps of the child,
+        or only those where `chosen` (n,) is True. Errors call the maps `name`.
         """
-        child, unchecked = self._instances.children[index], self._instances.unchecked
-        if index not in unchecked:
-            return
         if not (isinstance(child, TreeBase) and isinstance(child._arrays.primitives, HOLLOW)):
-            # One check is enough, because a refit does not change what a tree is over.
-            unchecked.discard(index)
-            return
-        bad = np.isnan(even_scales(maps))
-        if children is not None:
-            bad &= children == index
-        if bad.any():
-            # This adds no instance, but marks the table, so that `compact` drops a new child.
-            self._instances.extend(index, maps[:0], ())
+            return False
+        bad = np.isnan(even_scales(maps)) & chosen
         # For "transforms" the error has the index of the bad one; other arguments are one matrix.
         shape = bad.shape if name == "transforms" else ()
         refuse(name, shape, bad, f"{EVEN}, for {child.kind}")
+        return True
 
     def set_visible(self, ids: int | str | ArrayLike, visible: ArrayLike) -> None:
         """Show or hide instances.

@@ -224,8 +224,9 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
         if bits.ndim or shown.ndim:
             raise ValueError("mask and visible must be single values; add_many takes many")
         names = (label("name", name),)
-        index = self._child_index(child)
-        self._must_suit("transform", index, maps[None])
+        child = self._child_of(child)
+        self._must_suit("transform", child, maps[None])
+        index = self._instances.child_index(child)
         return int(self._instances.extend(index, maps[None], names, int(bits), bool(shown))[0])
 
     def add_many(
@@ -263,13 +264,15 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
             labels = [label("names", name) for name in names]
         bits = spread("masks", bit_masks("masks", masks), len(maps))
         shown = spread("visible", truths("visible", visible), len(maps))
-        index = self._child_index(child)
-        self._must_suit("transforms", index, maps)
+        child = self._child_of(child)
+        self._must_suit("transforms", child, maps)
+        if len(maps) == 0:  # a child without an instance does not belong to the table
+            return np.empty(0, np.int64)
+        index = self._instances.child_index(child)
         return self._instances.extend(index, maps, labels, bits, shown)
 
-    def _child_index(self, child: Any) -> int:
-        """Return the index of a child in the table's `children`; build a tree over a mesh first."""
-        table = self._instances
+    def _child_of(self, child: Any) -> BVH | Scene:
+        """Return `child`, checked, if it is a tree or a scene; else the tree over it as a mesh."""
         if isinstance(child, Scene):
             parts = nested_scenes(child)
             if any(part is self for part in parts):
@@ -285,7 +288,7 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
                 self._attributes[id(child)] = child, attributes_of(mesh)
         elif isinstance(child.arrays.primitives, Custom):
             raise TypeError("child must be over triangles or shapes, not over custom primitives")
-        return table.child_index(child)
+        return child  # type: ignore[no-any-return]
 
     def to(self, device: Any = "cuda") -> DeviceScene:
         """Return a copy of the scene on a GPU, or on Warp's CPU device, for ray queries.

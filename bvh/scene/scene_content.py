@@ -43,7 +43,7 @@ class SceneContent(InstanceHolder):
         """Initialise with a table of instances; `attributes` has (tree, attributes) by id(tree)."""
         self._instances, self._attributes = table, attributes
         # Trees by ``id(mesh)`` of the mesh that they were built from. Another mesh may have got the
-        # same id since, so `_child_index` compares the arrays.
+        # same id since, so `Scene._child_of` compares the arrays.
         self._meshes: dict[int, TreeBase] = {}
         # The table of leaves, and the view of it that kernels traverse.
         self._flattened: FlattenedInstances | None = None
@@ -63,9 +63,10 @@ class SceneContent(InstanceHolder):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the table of instances, the attributes of its trees and the axis, for pickle."""
-        trees = [tree for tree in self._instances.children if id(tree) in self._attributes]
-        attributes = [(tree, self._attributes[id(tree)][1]) for tree in trees]
-        return {"table": self._instances.state(), "attributes": attributes, "up": self._up}
+        # The children of `table`: those of removed instances stay in `_instances` until a query.
+        table = self._instances.state()
+        pairs = (self._attributes.get(id(child)) for child in table["children"])
+        return {"table": table, "attributes": [*filter(None, pairs)], "up": self._up}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         attributes = {id(pair[0]): pair for pair in state["attributes"]}

@@ -173,10 +173,8 @@ class Instances:
         `children` (indices in `self.children`), `masks` and `visible` are one for all, or (n,).
         """
         first, count = self.next_id, len(maps)
-        if count == 0 or first + count > MAX_ID:
-            # If the child is new, it gets no instance, and `compact` must drop it.
-            self._is_compact = False
         if first + count > MAX_ID:
+            self._is_compact = False  # `compact` drops the child, if it is new
             raise ValueError(f"a scene can assign {MAX_ID} ids, and has assigned {first}")
         ids = np.arange(first, first + count)
         begin, end = self._size, self._size + count

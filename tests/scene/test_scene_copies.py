@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable
 
 import numpy as np
@@ -74,3 +75,35 @@ def test_a_copy_follows_moves_and_masks(change: str, inside: bool) -> None:
         assert np.array_equal(now.leaves.masks, outer.leaves.masks)
         assert now.follow(outer, outer.revision)
     assert now.follow(inner, inner.revision) is False
+
+
+def test_refused_calls_are_no_changes() -> None:
+    """Transforms that would distort spheres, of a new child or an old one; no transform at all."""
+    ball, other = (bvh.BVH.from_spheres([[0, 0, 0]], 1.0) for _ in range(2))
+    stretch, scene = np.diag([1.0, 2.0, 1.0, 1.0]), bvh.Scene()
+    scene.add(ball, name="ball")
+    scene.add(MESH, stretch, name="plate")
+    now, before = copy.copy(scene), scene.revision
+    for call in (
+        lambda: scene.add(other, stretch), lambda: scene.add(ball, stretch),
+        lambda: scene.add_many(other, [np.eye(4), stretch]), lambda: scene.replace("plate", other),
+        lambda: scene.set_transform("ball", stretch),
+        lambda: scene.set_transforms(["plate", "ball"], [np.eye(4), stretch]),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="must be a rotation or reflection with one scale"):
+            call()
+    assert scene.add_many(other, []).tolist() == []
+    assert scene.revision == before and now.follow(scene, before)
+    assert scene.leaves.trees == [ball, scene["plate"].child]
+
+
+def test_pickles_hold_no_removed_meshes() -> None:
+    """Nor deep copies, even before a query has closed the gap."""
+    scene, mesh = bvh.Scene(), (np.zeros((1000, 3)), [[0, 1, 2]])
+    scene.add(mesh)
+    scene.add(MESH)
+    scene.remove(0)
+    small = len(pickle.dumps(scene))
+    assert scene.bounds.shape == (2, 3)
+    assert small <= len(pickle.dumps(scene)) < 10_000
+    assert copy.deepcopy(scene).attributes(scene[1].child).uv is None

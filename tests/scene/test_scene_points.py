@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from tests.oracles import scene_points as oracle_spt
 
 Rng = np.random.Generator
 FIELDS = ("distance", "position", "prim_id", "u", "v", "leaf", "instance_id")
+# Points on a grid of tenths; where matrices have shifts.
+TENTHS = np.moveaxis(np.indices((4, 4, 4)), 0, -1).reshape(-1, 3) / 10.0
+SHIFTS = np.pad(np.ones((3, 1)), ((0, 1), (3, 0)))
 TRUCK = SCANS / "CesiumMilkTruck.glb"
 
 
@@ -257,6 +261,27 @@ def test_inside_at_least_one(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
         clear = (distance > 1e-6) & (distance < 1e6)
         winding = scene.contains(points[clear], method="winding", mask=mask)
         assert np.count_nonzero(winding != wanted[clear]) < 0.01 * len(winding)
+
+
+def test_open_surfaces_at_their_present_places(rng: Rng) -> None:
+    """The parity of an open surface depends on the direction of the ray, not on earlier places."""
+    tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]], warn=False)
+    for _ in range(20):
+        maps = np.tile(np.eye(4), (2, 1, 1))
+        maps[:, :3, 3] = rng.integers(0, 10, (2, 3)) / 10.0
+        scene, wanted = Scene(), Scene()
+        wanted.add_many(tree, maps)
+        ids = scene.add_many(tree, maps + rng.integers(-5, 6, (2, 4, 4)) / 7.0 * SHIFTS)
+        assert scene.bounds.shape == (2, 3)
+        scene.set_transforms(ids, maps)
+        # Many of these points are as far from two sides of the box, but for rounding.
+        low, high = wanted.bounds
+        points = np.concatenate([low + TENTHS, high - TENTHS, (0.5 * (low + high))[None]])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", bvh.BVHWarning)
+            inside = wanted.contains(points)
+            assert np.array_equal(scene.contains(points), inside)
+            assert [scene.contains(point) for point in points] == inside.tolist()
 
 
 def test_winding_numbers(rng: Rng) -> None:

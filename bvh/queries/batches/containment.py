@@ -10,7 +10,7 @@ In a scene, each leaf is a surface of its own, and a point is inside if it is in
 
 from collections.abc import Sequence
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +75,7 @@ def inside(
     The mesh is the faces that share a bit with `mask`, an int32. In a scene each leaf is a mesh.
     """
     arrays, result = search.arrays, np.empty(len(points), np.bool_)
-    corners, in_scene = corners_of(arrays), isinstance(arrays.primitives, Instanced)
+    corners, in_scene = corners_of(search), isinstance(arrays.primitives, Instanced)
     # One t_min, t_max and mask for all rays. A t above 0 leaves out the point itself.
     like = Rays(UP[:1], UP[:1], LOW, INFINITY, np.array([mask], np.int32))
     count_crossings = search.crossing_counter(like)
@@ -137,36 +137,37 @@ def _chosen_rays(batch: RayBatch, chosen: NDArray[np.int64]) -> RayBatch:
     return RayBatch(rays._replace(origins=origins, directions=directions), (len(chosen),))
 
 
-def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return for each point the row of DIRECTIONS along which it leaves a tree's box soonest."""
+def ways_out(search: RaySearch, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for each point the row of DIRECTIONS along which it leaves a box soonest."""
     ways = np.empty((len(points), 3))
-    write_ways_out(corners_of(arrays), DIRECTIONS, kernel_input(points), ways)
+    write_ways_out(corners_of(search), DIRECTIONS, kernel_input(points), ways)
     return ways
 
 
-def way_out(arrays: TreeArrays, point: Sequence[float]) -> tuple[float, ...]:
+def way_out(searched: Searched, point: Sequence[float]) -> tuple[float, ...]:
     """Return the direction that `ways_out` returns for one finite point (x, y, z)."""
     # Distances from the sides of the box, in the order of WAYS; negative for a point beyond a side.
-    (a, b, c, d, e, f), (x, y, z) = _corners(arrays), point
+    (a, b, c, d, e, f), (x, y, z) = _corners(searched.arrays, searched), point
     depths = (x - a, y - b, z - c, d - x, e - y, f - z)
     return WAYS[depths.index(min(depths))]
 
 
-def corners_of(arrays: TreeArrays) -> NDArray[np.float64]:
-    """Return the lower and the upper corner of the box of a tree in world coordinates, (6,)."""
-    return np.array(_corners(arrays))
+def corners_of(search: RaySearch) -> NDArray[np.float64]:
+    """Return the lower and the upper corner of the box of a tree or scene in the world, (6,)."""
+    return np.array(_corners(search.arrays, search.owner))
 
 
-def _corners(arrays: TreeArrays) -> list[float]:
-    """Return the corners of `corners_of` as six numbers, cached for trees."""
+def _corners(arrays: TreeArrays, owner: Any) -> list[float]:
+    """Return the corners of `corners_of` as six numbers, cached; `owner` is the view of a scene."""
+    if isinstance(arrays.primitives, Instanced):
+        # Not those in the frame, whose rounding depends on earlier places of the leaves.
+        return owner.tlas.bounds.ravel().tolist()
     corners: list[float] | None = vars(arrays).get("_corners")
     if corners is None:
         # Rows of a frame: centre; exponent, ...; both corners, in (x - centre) * 2**exponent.
         centre, (exponent, *_), *box = arrays.frame.tolist()
         corners = [c + x * 2.0**-exponent for row in box for c, x in zip(centre, row, strict=True)]
-        # The frame of a scene changes in place, so its box is not cached.
-        if not isinstance(arrays.primitives, Instanced):
-            vars(arrays)["_corners"] = corners
+        vars(arrays)["_corners"] = corners
     return corners
 
 
@@ -191,7 +192,7 @@ def inside_one(searched: Searched, point: Sequence[float], surface: bool = True)
     # The product of 0 and a coordinate that is not finite is NaN.
     if x * 0.0 + y * 0.0 + z * 0.0 != 0.0:
         return None
-    way = a, b, c = way_out(searched.arrays, point)
+    way = a, b, c = way_out(searched, point)
     # The last argument is `once`: each crossing counts as one hit.
     crossings = quick_calls.count_hits(searched, (x, y, z, a, b, c), NEAREST, inf, True)
     # In a scene, an even number may be the sum of odd numbers of several leaves.

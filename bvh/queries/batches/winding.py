@@ -57,7 +57,7 @@ class OrientedSurface(NamedTuple):
         if accuracy < np.inf and self.loops.size > FEW:
             return self._approximate(points, accuracy, threads, progress)
         masks, found = np.array([self.mask], np.int32), np.empty(len(points))
-        box = corners_of(self.search.arrays)
+        box = corners_of(self.search)
 
         def work(begin: int, end: int) -> None:
             some = kernel_input(points[begin:end])
