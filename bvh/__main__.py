@@ -19,6 +19,8 @@ def main() -> None:
         compile_meanwhile(rays, compile_rays, lower_exact_tests, compile_positions)
     try:
         from bvh.apps.cli.cli import run
+    except KeyboardInterrupt:
+        sys.exit(130)
     except ImportError as error:
         missing = error.name or ""
         # Only these are optional; an error about any other module is raised as it is.

@@ -149,3 +149,12 @@ def test_up_names_the_axes(run: Run, mesh: Path) -> None:
     """What is neither an axis nor a direction."""
     code, _, err = run("cast", mesh, "--up", "w")
     assert code == 2 and "three numbers such as 0,0,1, or one of x, y, z, -x" in err
+
+
+def test_standard_output_that_is_closed(
+    run: Run, mesh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a shell's ``>&-``: an error of one line, before anything is cast."""
+    monkeypatch.setattr(sys, "stdout", None)
+    code, _, err = run("cast", mesh, "-o", "-")
+    assert code == 2 and err.startswith("bvh: --output - writes to standard output")

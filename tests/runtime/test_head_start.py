@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.children import answer, start
+from tests.children import PATIENCE_SECONDS, answer, start
 
 PROGRAM = """
 import json, os, sys
@@ -87,6 +88,58 @@ def test_what_fails_is_compiled_here(tmp_path: Path, work: str) -> None:
 def test_no_process_where_it_is_of_no_use(tmp_path: Path, cache: str | None, cpus: int) -> None:
     before = f"head_start.allowed_cpus = lambda: {cpus}"
     assert told(cache or tmp_path, "add(1.0, 2.0)", before)[:3] == [0, False, 3.0]
+
+
+@forking
+def test_no_process_can_be_started(tmp_path: Path) -> None:
+    """As at a limit of the user's processes."""
+    before = """
+def fork():
+    raise BlockingIOError("no more processes")
+
+head_start.allowed_cpus = lambda: 2
+os.fork = fork
+"""
+    assert told(tmp_path, "add(1.0, 2.0)", before)[:3] == [0, False, 3.0]
+
+
+@forking
+def test_a_folder_that_cannot_be_read(tmp_path: Path) -> None:
+    """Whether the function has been compiled is unknown then."""
+    before = """
+def cache_roots(setting):
+    raise OSError("a name that is too long")
+
+head_start.allowed_cpus, head_start.cache_roots = (lambda: 2), cache_roots
+"""
+    assert told(tmp_path, "add(1.0, 2.0)", before)[:3] == [0, False, 3.0]
+
+
+@forking
+def test_an_interrupt_is_for_the_first_process(tmp_path: Path) -> None:
+    """Also one as soon as the other begins, of which nothing is printed."""
+    before = """
+import signal
+head_start.allowed_cpus = lambda: 2
+os.register_at_fork(after_in_child=lambda: signal.raise_signal(signal.SIGINT))
+"""
+    assert told(tmp_path, SLOWLY, before)[:3] == [1, False, 3.0]
+
+
+@forking
+def test_the_process_ends_if_the_first_is_killed(tmp_path: Path) -> None:
+    """Nobody waits for what it has open: neither the pipes of the first, nor other files."""
+    os.mkfifo(tmp_path / "held")
+    before = f"""
+head_start.allowed_cpus = lambda: 2
+held = os.open({str(tmp_path / "held")!r}, os.O_WRONLY)
+"""
+    script = PROGRAM.format(before=before, work="import time; time.sleep(600)")
+    script = script.partition("began =")[0] + "os.kill(os.getpid(), 9)"
+    process = start(script, BVH_CACHE_DIR=tmp_path, BVH_KERNELS="off")
+    with open(tmp_path / "held", "rb") as held:
+        assert held.read() == b""
+    assert process.communicate(timeout=PATIENCE_SECONDS) == ("", "")
 
 
 @forking

@@ -78,11 +78,17 @@ def test_lost_while_work_is_shared() -> None:
     script = """
 import json, signal
 from llvmlite.binding import ffi
+from bvh.runtime import jit
 from bvh.runtime.calls.entries import entry
+from bvh.runtime.compiler.dispatchers import lower
 
 @entry
 def kernel(x):
     return x + 1
+
+@jit.kernel
+def helper(x):
+    return x + 2
 
 finalize, times = ffi.ObjectRef.__del__, []
 def interrupted(self):
@@ -92,11 +98,33 @@ def interrupted(self):
     finalize(self)
 ffi.ObjectRef.__del__ = interrupted
 try:
-    kernel(1)
+    FIRST
 except KeyboardInterrupt:
     print(json.dumps({"answer": kernel(1), "more": len(times) > 1}))
 """
-    assert answer(fork(script, BVH_CACHE_DIR="off")) == {"answer": 2, "more": True}
+    for first in ("kernel(1)", "lower(helper, 1)"):
+        told = answer(fork(script.replace("FIRST", first), BVH_CACHE_DIR="off"))
+        assert told == {"answer": 2, "more": True}
+
+
+def test_interrupted_while_the_command_line_is_imported() -> None:
+    """The exit code is 130, without a traceback."""
+    script = """
+import sys
+
+class Finder:
+    @staticmethod
+    def find_spec(name, *_):
+        if name == "typer":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Finder)
+sys.argv = ["bvh", "--version"]
+from bvh.__main__ import main
+main()
+"""
+    process = start(script)
+    assert process.communicate() == ("", "") and process.returncode == 130
 
 
 def test_errors_and_other_threads() -> None:

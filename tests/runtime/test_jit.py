@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bvh.runtime.cache.kernel_folders import KernelFolder
+from bvh.runtime.caller_warnings import BVHWarning
 from bvh.runtime.compiler import kernel_cache
 from tests.children import PACKAGE, answer, fork, start
 
@@ -134,6 +135,10 @@ def test_the_first_folder_that_serves(
     assert directory() == roots["temporary"]
     monkeypatch.setattr(tempfile, "tempdir", str(roots["nowhere"]))
     assert directory() is None
+    # Python finds no temporary folder, as in a container that is read-only.
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", list)
+    assert directory() is None
 
 
 @posix
@@ -142,8 +147,9 @@ def test_a_wanted_folder_that_does_not_serve(
 ) -> None:
     """The next one is taken, and a warning says so."""
     monkeypatch.setenv("BVH_CACHE_DIR", str(roots["nowhere"]))
-    with pytest.warns(kernel_cache.BVHWarning, match=r"BVH_CACHE_DIR=.* cannot be used.*user"):
+    with pytest.warns(BVHWarning, match=r"BVH_CACHE_DIR=.* cannot be used.*user") as told:
         assert directory() == roots["user"]
+    assert told[0].filename == __file__
 
 
 @posix

@@ -8,7 +8,7 @@ import sys
 from numba.core.dispatcher import Dispatcher
 
 from bvh.runtime.compiler.deferred import real_of
-from tests.children import PACKAGE, answer, fork
+from tests.children import PACKAGE, answer, fork, start
 
 
 def test_numba_options_are_in_one_file() -> None:
@@ -71,3 +71,21 @@ for kernel in (fast, ours):
 print(json.dumps({"wrong": wrong}))
 """
     assert answer(fork(script, BVH_CACHE_DIR="off"))["wrong"] == [0, 0, 0, 0]
+
+
+def test_numba_that_compiles_nothing() -> None:
+    """With NUMBA_DISABLE_JIT there are no kernels: an error says so."""
+    script = """
+import json
+from bvh.runtime.calls.entries import entry
+
+@entry
+def add(x, y):
+    return x + y
+
+try:
+    add(1, 2)
+except ValueError as error:
+    print(json.dumps(str(error)))
+"""
+    assert "NUMBA_DISABLE_JIT" in answer(start(script, BVH_CACHE_DIR="off", NUMBA_DISABLE_JIT=1))

@@ -160,6 +160,8 @@ def cast(
         if output.suffix not in (".npz", ".csv"):
             raise ValueError(f"--output must end in .npz or .csv, or be -, got {output}")
         files.check_folder(output)
+    if files.is_pipe(output) and sys.stdout is None:
+        raise ValueError("--output - writes to standard output, which is closed")
     columns = None if rays is None else files.read_rays(rays)
     source, _, axis = files.opened_parts(scene, threads, flatten, memory)
     if columns is None:

@@ -4,6 +4,7 @@ The kernel that casts rays takes half of the time of a first command, and a tree
 before it is called.
 """
 
+import ctypes
 import os
 import signal
 import sys
@@ -17,6 +18,9 @@ from bvh.runtime.cpus import allowed_cpus
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
+
+# The option of Linux's prctl by which a process gets a signal when its parent ends.
+PR_SET_PDEATHSIG = 1
 
 # Calls by which this process helps others to compile, until it has begun.
 _shares: list[Callable[[], None]] = []
@@ -35,9 +39,9 @@ def compile_meanwhile(
     must wait for the function, it first calls meanwhile(), to compile what comes next.
 
     It does nothing if kernels are linked or not stored, if the function has been compiled before,
-    by any version, if there is a single CPU, or if a fork is not safe: outside Linux, and while
-    this process has other threads. The other process stores the kernel in the folder that both use,
-    and ends when this one exits.
+    by any version, if there is a single CPU, if no process can be started, or if a fork is not
+    safe: outside Linux, and while this process has other threads. The other process stores the
+    kernel in the folder that both use, and ends with this one, however that ends.
     """
     setting = os.environ.get("BVH_CACHE_DIR", "")
     stored = setting.lower() != "off" and not (PACKAGE / "linked").exists()
@@ -45,8 +49,16 @@ def compile_meanwhile(
     if helps and sys.platform == "linux" and active_count() == 1:
         from multiprocessing import get_context
 
-        process = get_context("fork").Process(target=_call_silently, args=(work,), daemon=True)
-        process.start()
+        arguments = work, os.getpid()
+        process = get_context("fork").Process(target=_call_silently, args=arguments, daemon=True)
+        # The mask stays in the other process: Ctrl-C is for this one.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+        except OSError:
+            return
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         _compiling[name] = process, meanwhile
         if share is not None:
             _shares.append(share)
@@ -74,12 +86,19 @@ def _is_compiled(name: str, setting: str) -> bool:
 
     Folders are not compared with the fingerprint of this version, which takes half a second.
     """
-    return any(path for root in cache_roots(setting) for path in root.glob(f"*/{name}.*"))
+    try:
+        return any(path for root in cache_roots(setting) for path in root.glob(f"*/{name}.*"))
+    except OSError:  # of a name that is too long, or a folder that is removed meanwhile
+        return True
 
 
-def _call_silently(work: Callable[[], None]) -> None:
-    """Call work() without output, and ignore Ctrl-C, which is for the process that started this."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What fails here is tried again by that process, which prints errors and warnings.
-    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
-    work()
+def _call_silently(work: Callable[[], None], parent: int) -> None:
+    """Call work() without output; end with the process `parent`, even if that is killed."""
+    # What fails here is tried again by that process, which prints errors and warnings. Its readers
+    # wait until nobody has its pipes.
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in range(3):
+        os.dup2(nothing, standard)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == parent:
+        work()

@@ -191,5 +191,9 @@ def temporary_root() -> Path:
     paths = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
     relative = [absolute(path) for path in paths if path and not os.path.isabs(path)]
     usable = (path for path in relative if os.access(path, os.W_OK))
-    folder = next(usable, None) or absolute(tempfile.gettempdir())
+    try:
+        folder = next(usable, None) or absolute(tempfile.gettempdir())
+    except FileNotFoundError:
+        # The system has none that can be written to, as in a container that is read-only.
+        folder = Path(os.devnull)
     return folder / f"raybvh-{user}"

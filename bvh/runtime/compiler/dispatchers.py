@@ -95,6 +95,8 @@ ENTRY: Options = {"pipeline_class": partial(_compiler, "EntryCompiler")}
 
 def compiled(function: Function, options: Options) -> Dispatcher:
     """Return Numba's dispatcher of a function, which is compiled when it is first called."""
+    if numba.config.DISABLE_JIT:
+        raise ValueError("NUMBA_DISABLE_JIT must not be set: bvh runs compiled kernels only")
     return numba.njit(**options)(function)
 
 
@@ -102,9 +104,6 @@ def helper(function: Function, options: Options) -> Dispatcher:
     """Return the dispatcher of a helper, which is compiled once for all values of constants."""
     # Numba would compile it again for each value of a constant, such as the row of an accessor.
     made = compiled(function, options | HELPER)
-    if not isinstance(made, Dispatcher):
-        # With NUMBA_DISABLE_JIT, it is the function.
-        return made
     numbas_template, compile_by_numba = made.get_call_template, made.compile
 
     def template_for(args, kws):
@@ -125,20 +124,20 @@ def entry(
     run: Function, options: Options, function: Function | None = None, kinds: Any = None
 ) -> Dispatcher:
     """Return the dispatcher of `run`, cached on disk as `function` for argument types `kinds`."""
-    # By default, it is cached as `run` for each signature. With NUMBA_DISABLE_JIT, `made` is `run`.
+    # By default, it is cached as `run` for each signature.
     made = compiled(run, options | ENTRY)
-    if isinstance(made, Dispatcher):
-        made._cache = cache = KernelCache(function or run, kinds, own_pipelines)
-        made._compiler.compile = cache.attempted(made._compiler.compile)
-        # The first call with such arguments loads or compiles, and frees what that leaves behind.
-        made._compile_for_args = raise_lost_interrupts()(made._compile_for_args)
+    made._cache = cache = KernelCache(function or run, kinds, own_pipelines)
+    made._compiler.compile = cache.attempted(made._compiler.compile)
+    # The first call with such arguments loads or compiles, and frees what that leaves behind.
+    made._compile_for_args = raise_lost_interrupts()(made._compile_for_args)
     return made
 
 
+@raise_lost_interrupts()
 def lower(function: Function, *arguments: object) -> None:
     """Lower a helper for the types of `arguments`, and store it for other processes."""
     made = real_of(function)
-    if isinstance(made, Dispatcher) and own_pipelines() is not None:
+    if own_pipelines() is not None:
         helpers.use_folder(cache_folder())
         made.compile(tuple(map(numba.typeof, arguments)))
         helpers.store()

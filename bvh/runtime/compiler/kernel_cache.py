@@ -17,7 +17,6 @@ import platform
 import re
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, SimpleNamespace
@@ -30,7 +29,7 @@ from bvh.runtime.cache.kernel_files import KernelFiles, dumps, helpers
 from bvh.runtime.cache.kernel_folders import KernelFolder, cache_roots, version_folder
 from bvh.runtime.cache.kernel_sources import PACKAGE, by_bytes, by_syntax, kernel_sources
 from bvh.runtime.cache.plain_files import absolute
-from bvh.runtime.caller_warnings import BVHWarning
+from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.compiler import cpu_levels
 from bvh.runtime.compiler.compile_notice import notice
 from bvh.runtime.compiler.deferred import activate, real_of
@@ -164,11 +163,9 @@ def cache_folder() -> KernelFolder | None:
     folders = (version_folder(root, fingerprint()) for root in cache_roots(setting))
     found = next((folder for folder in folders if folder.prepare()), None)
     if setting and (found is None or found.path.parent != absolute(setting)):
-        warnings.warn(
+        warn_caller(
             f"BVH_CACHE_DIR={setting} cannot be used: it must be a folder that only its owner can "
-            f"write to; kernels are stored in {found.path if found else 'memory only'}",
-            BVHWarning,
-            stacklevel=2,
+            f"write to; kernels are stored in {found.path if found else 'memory only'}"
         )
     if found is not None:
         version_of(PACKAGE).remember(found)
