@@ -39,6 +39,9 @@ OPTIONS = [
     "--disable-background-networking", "--disable-component-update", "--no-proxy-server",
 ]  # fmt: skip
 
+# What the panel says at first; the page may show it once more after a test has written over it.
+HINTS = "Click a face to pick it.", "Choose rectangle or lasso and drag, or hold shift."
+
 
 def until(condition: Callable[[], Any], what: str) -> Any:
     """Return what a condition returns, once it is true."""
@@ -115,7 +118,7 @@ class Window:
         """Click, and wait for an answer to this click."""
         self.page.evaluate("document.getElementById('bvh-pick').textContent = 'asked'")
         self.page.mouse.click(x, y)
-        until(lambda: self.text("pick") not in ("asked", ""), "the pick")
+        until(lambda: self.text("pick") not in ("asked", "", *HINTS), "the pick")
 
     def drag(self, x0: int, y0: int, x1: int, y1: int) -> None:
         """Drag with shift, and wait for an answer to this rectangle."""
@@ -127,7 +130,7 @@ class Window:
         self.page.mouse.move(x1, y1)
         self.page.mouse.up()
         self.page.keyboard.up("Shift")
-        until(lambda: self.text("selection") not in ("asked", ""), "the selection")
+        until(lambda: self.text("selection") not in ("asked", "", *HINTS), "the selection")
 
     def choose(self, label: str, option: str) -> None:
         """Choose from a list."""

@@ -175,7 +175,7 @@ class PartPoints(NamedTuple):
         # The direction of a ray follows from the frame of the tree, and this from its box: a tree
         # over the box of all parts has the same frame as one tree over all faces.
         box = BVH.from_boxes(*self.bounds[:, None], warn=False)
-        directions = ways_out(box._ray_target(), points)
+        directions = ways_out(box.arrays, points)
         # From just above 0 on, so that a face that a point is on is not crossed.
         batch = ray_batch(points, directions, t_min=SMALLEST, mask=_bits_of(self.mask))
         options = RayOptions(threads=threads, progress=progress)

@@ -137,10 +137,10 @@ def _chosen_rays(batch: RayBatch, chosen: NDArray[np.int64]) -> RayBatch:
     return RayBatch(rays._replace(origins=origins, directions=directions), (len(chosen),))
 
 
-def ways_out(search: RaySearch, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return for each point the row of DIRECTIONS along which it leaves a box soonest."""
+def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for each point the row of DIRECTIONS along which it leaves a tree's box soonest."""
     ways = np.empty((len(points), 3))
-    write_ways_out(corners_of(search), DIRECTIONS, kernel_input(points), ways)
+    write_ways_out(np.array(_corners(arrays)), DIRECTIONS, kernel_input(points), ways)
     return ways
 
 
@@ -157,7 +157,7 @@ def corners_of(search: RaySearch) -> NDArray[np.float64]:
     return np.array(_corners(search.arrays, search.owner))
 
 
-def _corners(arrays: TreeArrays, owner: Any) -> list[float]:
+def _corners(arrays: TreeArrays, owner: Any = None) -> list[float]:
     """Return the corners of `corners_of` as six numbers, cached; `owner` is the view of a scene."""
     if isinstance(arrays.primitives, Instanced):
         # Not those in the frame, whose rounding depends on earlier places of the leaves.
