@@ -14,10 +14,10 @@ CASTING = "cast", "render"
 
 def main() -> None:
     """Run the command line; exit with status 2 if a package that it needs is not installed."""
-    if sys.argv[1:2] and sys.argv[1] in CASTING:
-        rays = "bvh.traversal.rays.closest_hit.closest_hits"
-        compile_meanwhile(rays, compile_rays, lower_exact_tests, compile_positions)
     try:
+        if sys.argv[1:2] and sys.argv[1] in CASTING:
+            rays = "bvh.traversal.rays.closest_hit.closest_hits"
+            compile_meanwhile(rays, compile_rays, lower_exact_tests, compile_positions)
         from bvh.apps.cli.cli import run
     except KeyboardInterrupt:
         sys.exit(130)

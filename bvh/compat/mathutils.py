@@ -90,7 +90,7 @@ class BVHTree:
         The direction is normalised, as in Blender: distances are lengths.
         """
         along = np.array(tuple(direction), np.float64)
-        length = hypot(*along.tolist())  # which neither over- nor underflows
+        length = hypot(*along.tolist())  # which does not underflow
         if not length > 0.0:  # Not <=, so that NaN is a miss, too.
             return NOTHING
         hit = self.tree.closest_hit(tuple(origin), along, t_max=distance / length)

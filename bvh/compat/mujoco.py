@@ -231,28 +231,35 @@ def mj_multiRay(
     if count > len(directions):
         raise ValueError(f"vec must have {count} directions, got {len(directions)}")
     directions = directions[:count]
+    distances = _output("dist", dist, count)
+    geoms = None if geomid is None else _output("geomid", geomid, count)
+    normals = None if normal is None else _output("normal", normal, 3 * count)
     origins = np.broadcast_to(np.asarray(pnt, np.float64).reshape(1, 3), directions.shape)
     # Lengths that neither over- nor underflow; rays without a direction miss.
     with np.errstate(all="ignore"):
         limits = cutoff / np.hypot(np.hypot(*directions.T[:2]), directions.T[2])
     t, geom, n = world.closest_hit(
         origins, directions, limits, groups=geomgroup, static=flg_static, exclude=bodyexclude,
-        normals=normal is not None,
+        normals=normals is not None,
     )  # fmt: skip
-    _write("dist", dist, np.where(geom >= 0, t, -1.0))
-    if geomid is not None:
-        _write("geomid", geomid, geom)
-    if n is not None:
-        _write("normal", normal, n)
+    distances.flat[:count] = np.where(geom >= 0, t, -1.0)
+    if geoms is not None:
+        geoms.flat[:count] = geom
+    if normals is not None:
+        normals.flat[: 3 * count] = n
 
 
-def _write(name: str, out: Any, values: NDArray[Any]) -> None:
-    """Write values to the first items of the array `out`, the argument `name`, of any layout."""
-    if not isinstance(out, np.ndarray):
-        raise TypeError(f"{name} must be a numpy array, got {type(out).__name__}")
-    if out.size < values.size:
-        raise ValueError(f"{name} must have {values.size} numbers, got {out.size}")
-    out.flat[: values.size] = values
+def _output(name: str, out: Any, size: int) -> NDArray[Any]:
+    """Return the argument `name`, to whose first `size` numbers results are written, as an array.
+
+    It may have any layout, and be of another library, if NumPy shares its memory.
+    """
+    array: NDArray[Any] = np.asarray(out)
+    if isinstance(out, list | tuple) or np.ndim(out) == 0:
+        raise TypeError(f"{name} must be an array, got {type(out).__name__}")
+    if array.size < size:
+        raise ValueError(f"{name} must have {size} numbers, got {array.size}")
+    return array
 
 
 def _tree_of(model: Any, number: int, kind: int, size: Reals) -> BVH:

@@ -172,7 +172,8 @@ class Accessor:
         )
         result = self._mesh.copy()
         # Unlike "selected_points", they become the active scalars only if there were none.
-        result.point_data["SelectedPoints"] = selected["selected_points"].astype(np.uint8)
+        inside = selected.point_data["selected_points"]
+        result.point_data["SelectedPoints"] = inside.astype(np.uint8)
         return result
 
     def compute_implicit_distance(self, surface: Any, inplace: bool = False) -> Any:

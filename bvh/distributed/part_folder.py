@@ -331,14 +331,19 @@ class NewPartFolder:
         files, root = file_system(self._place)
         files.makedirs(root, exist_ok=True)
         names = [name for number in range(len(parts)) for name in file_names(number)]
+        begun: list[str] = []
         try:
-            for name in names:
-                files.put_file(str(self.path / name), f"{root}/{name}")
-            files.pipe_file(f"{root}/{INDEX}", text)
+            for name in (*names, INDEX):
+                begun.append(f"{root}/{name}")
+                if name == INDEX:
+                    files.pipe_file(begun[-1], text)
+                else:
+                    files.put_file(str(self.path / name), begun[-1])
         except BaseException:
-            for name in INDEX, *names:
+            # The index first: without it, a folder holds no parts.
+            for path in reversed(begun):
                 with contextlib.suppress(Exception):
-                    files.rm_file(f"{root}/{name}")
+                    files.rm_file(path)
             raise
 
 

@@ -144,8 +144,8 @@ class InstanceAccess(SceneContent):
         ('part', 4.0)
         """
         table, row, child = self._instances, self._row(instance_id), self._child_of(child)
-        self._must_suit("the transform", child, table.column("maps")[row][None])
-        table.replace(row, table.child_index(child))
+        restricted = self._must_suit("the transform", child, table.column("maps")[row][None])
+        table.replace(row, table.child_index(child, restricted))
 
     def set_transform(self, instance_id: int | str, transform: ArrayLike) -> None:
         """Set the `transform` (4, 4) of the instance `instance_id` (id or name), in microseconds.

@@ -225,8 +225,8 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
             raise ValueError("mask and visible must be single values; add_many takes many")
         names = (label("name", name),)
         child = self._child_of(child)
-        self._must_suit("transform", child, maps[None])
-        index = self._instances.child_index(child)
+        restricted = self._must_suit("transform", child, maps[None])
+        index = self._instances.child_index(child, restricted)
         return int(self._instances.extend(index, maps[None], names, int(bits), bool(shown))[0])
 
     def add_many(
@@ -265,10 +265,10 @@ class Scene(Picking, InstanceAccess, metaclass=PublicClass):
         bits = spread("masks", bit_masks("masks", masks), len(maps))
         shown = spread("visible", truths("visible", visible), len(maps))
         child = self._child_of(child)
-        self._must_suit("transforms", child, maps)
+        restricted = self._must_suit("transforms", child, maps)
         if len(maps) == 0:  # a child without an instance does not belong to the table
             return np.empty(0, np.int64)
-        index = self._instances.child_index(child)
+        index = self._instances.child_index(child, restricted)
         return self._instances.extend(index, maps, labels, bits, shown)
 
     def _child_of(self, child: Any) -> BVH | Scene:

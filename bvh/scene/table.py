@@ -155,12 +155,12 @@ class Instances:
         """Return a column, including rows whose instance has been removed (see `compact`)."""
         return self._columns[name][: self._size]
 
-    def child_index(self, child: TreeBase | InstanceHolder) -> int:
-        """Return the index of a child in `children`; append it if it is new."""
+    def child_index(self, child: TreeBase | InstanceHolder, restricted: bool = True) -> int:
+        """Return the index of a child; append a new one, to `unchecked` too if `restricted`."""
         number = self._numbers.setdefault(id(child), len(self.children))
         if number == len(self.children):
             self.children.append(child)
-            self.unchecked.add(number)
+            self.unchecked |= {number} if restricted else set()
         return number
 
     def extend(

@@ -245,7 +245,7 @@ def test_arrays_to_write(world: Any) -> None:
     assert (table[:, [0, 2]] == 9.0).all()
     assert (geom[:, ::2] == geom[0, 0]).all()
     assert (geom[:, 1::2] == 9).all()
-    with pytest.raises(TypeError, match="dist must be a numpy array, got list"):
+    with pytest.raises(TypeError, match="dist must be an array, got list"):
         cast(None, [0.0] * 4)
     with pytest.raises(ValueError, match="geomid must have 4 numbers, got 2"):
         cast(geom[0, :2], table[:, 0])

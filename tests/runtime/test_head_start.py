@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import sys
 from pathlib import Path
 
@@ -136,10 +137,12 @@ held = os.open({str(tmp_path / "held")!r}, os.O_WRONLY)
 """
     script = PROGRAM.format(before=before, work="import time; time.sleep(600)")
     script = script.partition("began =")[0] + "os.kill(os.getpid(), 9)"
+    held = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
     process = start(script, BVH_CACHE_DIR=tmp_path, BVH_KERNELS="off")
-    with open(tmp_path / "held", "rb") as held:
-        assert held.read() == b""
     assert process.communicate(timeout=PATIENCE_SECONDS) == ("", "")
+    # Readable, and at its end, once nobody can write to it.
+    assert select.select([held], [], [], PATIENCE_SECONDS)[0] and os.read(held, 1) == b""
+    os.close(held)
 
 
 @forking

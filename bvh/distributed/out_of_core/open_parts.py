@@ -92,8 +92,8 @@ class OpenParts:
     def __init__(self, place: str, index: Index, memory: int) -> None:
         """Begin without open parts of `place`, a folder or URL with this index.
 
-        Open parts stay open as long as their files have at most `memory` bytes together, and need
-        at most half of the file descriptors of a process.
+        They stay open as long as their files have at most `memory` bytes together, and need at most
+        half of the file descriptors that a process may have; other meshes in parts have theirs.
         """
         self._place, self._index, self._memory = place, index, memory
         self._open: OrderedDict[int, OpenPart] = OrderedDict()

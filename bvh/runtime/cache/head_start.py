@@ -4,6 +4,7 @@ The kernel that casts rays takes half of the time of a first command, and a tree
 before it is called.
 """
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -67,7 +68,9 @@ def compile_meanwhile(
 def take_part() -> None:
     """Do the share of this process in what others compile, once its arguments have been checked."""
     while _shares:
-        _shares.pop()()
+        # What fails here is compiled with the kernel, whose errors are raised.
+        with contextlib.suppress(Exception):
+            _shares.pop()()
 
 
 def wait_for(name: str) -> bool:
@@ -99,6 +102,6 @@ def _call_silently(work: Callable[[], None], parent: int) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(nothing, standard)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL))
     if os.getppid() == parent:
         work()
