@@ -30,6 +30,8 @@ READERS = {
 }  # fmt: skip
 # Formats whose readers unpack a zip archive themselves.
 ZIPPED = (".3mf", ".3dxml", ".dae", ".zae")
+# Endings of meshio that are common for other things, too.
+COMMON = {"dat", "e", "ele", "node", "post", "vol", "xml"}
 # Elements of COLLADA with faces, which trimesh does not read.
 LOST = rb"<(tristrips|trifans|instance_controller)\b"
 # What is refused: rasters; voxels; compressed files, which trimesh would unpack without a limit.
@@ -88,8 +90,10 @@ def read_file(
     except Exception as error:
         # Readers raise any exception on damaged files, some of them without a text.
         why = str(error) or type(error).__name__
-        if isinstance(error, KeyError):
-            why = f"it refers to {error.args[0]}, which it does not have"
+        if isinstance(error, KeyError) and error.args:
+            key = error.args[0]
+            is_sentence = isinstance(key, str) and " " in key
+            why = key if is_sentence else f"it refers to {key}, which it does not have"
         raise ValueError(f"cannot read {name} as {expected}: {why}") from error
 
 
@@ -182,7 +186,7 @@ def _read_archive(
     import trimesh
 
     meshes: list[Any] = []
-    formats = {*trimesh.exchange.load.mesh_formats(), *MESHIO_ENDINGS}
+    formats = {*trimesh.exchange.load.mesh_formats(), *MESHIO_ENDINGS} - COMMON
     resolver = trimesh.resolvers.ZipResolver(files)
     for name, data in files.items():
         ending = Path(name).suffix.lower()
@@ -191,7 +195,7 @@ def _read_archive(
         try:
             # trimesh would read the triangles alone, by meshio.
             if ending[1:] in MESHIO_ENDINGS:
-                raise ValueError("unpack it, as meshio reads no archives")
+                raise ValueError("it is read by meshio, which takes no archives: unpack it")
             read = _read_one(name, data, resolver, allowance, triangles_only, threads)
             if triangles_only:
                 check_flattened(read, name, allowance)
@@ -204,11 +208,13 @@ def _read_archive(
         with_faces = [read for read in meshes if hasattr(read, "faces") or hasattr(read, "graph")]
         return joined([surface_of(read) for read in with_faces])
     scene: Any = trimesh.Scene()
+    scene.graph.repair_rigid = None
     scenes = [one if is_graph(one) else trimesh.Scene([one]) for one in meshes]
     placed = [(k, one) for k, each in enumerate(scenes) for one in placements(each)]
     # `trimesh.append_scenes` makes names unique by random numbers.
     given = [one.name for _, one in placed]
-    names = numbered([*given], {*given})
+    # The graph has a node "world".
+    names = numbered(["world", *given], {"world", *given})[1:]
     for label, (k, (_, name, matrix)) in zip(names, placed, strict=True):
         scene.geometry[f"{k} {name}"] = scenes[k].geometry[name]
         scene.graph.update(label, matrix=np.vstack([matrix, [0, 0, 0, 1]]), geometry=f"{k} {name}")

@@ -112,6 +112,7 @@ def test_generated_names(run: Run) -> None:
     for name, count in (("organic-4", 320), ("cad_part", None)):
         code, out, _ = run("info", name, "--json")
         assert code == 0 and (count is None or f'"triangles": {count}' in out)
+        assert '"watertight": true' in out
     for name in ("organic-x", "organics", "organic-"):
         code, _, err = run("info", name)
         assert code == 2 and "no such file" in err

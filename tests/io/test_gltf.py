@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,9 @@ def test_matrices(tmp_path: Path) -> None:
     path = one(tmp_path, file, matrix=matrix.T.reshape(-1).tolist())
     assert_read(path)
     assert np.array_equal(bvh.load_scene(path)[0].transform, matrix)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.write(path, "a.glb")
+    assert np.array_equal(bvh.load_scene(tmp_path / "a.zip")[0].transform, matrix)
     # With another part of a transform, readers differ, unless either changes nothing.
     both = file.json["nodes"][0]
     both["translation"] = [0, 0, 0]
@@ -256,6 +260,10 @@ def test_matrices(tmp_path: Path) -> None:
         bvh.load_scene(file.save(path))
     both |= {"matrix": np.eye(4).reshape(-1).tolist(), "name": 7}
     assert bvh.load_scene(file.save(path))[0].name == "7"
+    # A mesh's name that is null is none.
+    del both["name"]
+    file.json["meshes"][0]["name"] = None
+    assert bvh.load_scene(file.save(path))[0].name == "0"
 
 
 @pytest.mark.parametrize("normalized", [False, True])

@@ -6,6 +6,7 @@ import io
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -87,16 +88,19 @@ def test_missing_readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_errors_of_readers_without_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The name of the error stands for it; meshio, which exits, is named."""
-
-    def refuse(*_: object) -> None:
-        raise AssertionError
-
+    """The name of the error stands for it; keys are missing, if they are no sentences."""
+    errors: dict[Exception, str] = {
+        AssertionError(): "AssertionError",
+        KeyError(): "KeyError",
+        KeyError("pop from an empty set"): "pop from an empty set",
+        KeyError((1, 2)): r"it refers to \(1, 2\), which it does not have",
+    }
     path = tmp_path / "box.stl"
     BOX.export(path)
-    monkeypatch.setitem(READERS, ".stl", refuse)
-    with pytest.raises(ValueError, match=r"cannot read .*box\.stl as a mesh: AssertionError"):
-        bvh.BVH.from_file(path)
+    for error, text in errors.items():
+        monkeypatch.setitem(READERS, ".stl", Mock(side_effect=error))
+        with pytest.raises(ValueError, match=rf"cannot read .*box\.stl as a mesh: {text}$"):
+            bvh.BVH.from_file(path)
     pytest.importorskip("meshio")
     (tmp_path / "empty.vtk").touch()
     with pytest.raises(ValueError, match="meshio finds none of the formats of this ending in it"):
@@ -149,6 +153,16 @@ def test_cut_files_of_meshio_end(ending: str, tmp_path: Path) -> None:
 
 NODES = "*NODE\n1, 0, 0, {z}\n2, 1, 0, {z}\n3, 0, 1, {z}\n*ELEMENT, TYPE=S3\n1, 1, 2, 3\n"
 ZONE = "ZONE NODES=3, ELEMENTS=1, DATAPACKING=POINT, ZONETYPE=FETRIANGLE\n0 0\n1 0\n0 1\n1 2 3\n"
+
+
+def test_old_versions_of_meshio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before 5.3, an ending has one format."""
+    helpers = pytest.importorskip("meshio")._helpers
+    kinds = {".inp": "abaqus"}
+    monkeypatch.delattr(helpers, "extension_to_filetypes", raising=False)
+    monkeypatch.setattr(helpers, "extension_to_filetype", kinds, raising=False)
+    (tmp_path / "a.inp").write_text(NODES.format(z=1))
+    assert len(bvh.BVH.from_file(tmp_path / "a.inp")) == 1
 
 
 def test_what_meshio_leaves_out(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -289,22 +289,23 @@ def test_archives(tmp_path: Path) -> None:
 
 
 def test_names_in_archives(tmp_path: Path) -> None:
-    """They are the same each time. What only meshio reads in full is left out, with a warning."""
+    """They are the same each time. What only meshio reads in full is left out, with a warning.
+
+    So is nothing else: endings such as .xml are of other files, too. "world" is a node of trimesh.
+    """
     mesh = trimesh.creation.box()
     boxes = {"a": mesh, "b": mesh}
     solid, scene = mesh.export(file_type="stl_ascii"), trimesh.Scene(boxes).export(file_type="glb")
+    files = {"x/a.stl": solid, "y/a.stl": solid, "1.glb": scene, "2.glb": scene}
+    files["w.obj"] = "o world\n" + mesh.export(file_type="obj")
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        for name, data in {
-            "x/a.stl": solid,
-            "y/a.stl": solid,
-            "1.glb": scene,
-            "2.glb": scene,
-        }.items():
+        for name, data in (files | dict.fromkeys(("c.vtu", "readme.xml", "d.dat"), "")).items():
             archive.writestr(name, data)
-        archive.writestr("c.vtu", "")
-    with pytest.warns(bvh.BVHWarning, match=r"c\.vtu, which is in an archive, is left out: unpack"):
+    text = r"c\.vtu, which is in an archive, is left out: it is read by meshio, .*: unpack it"
+    with pytest.warns(bvh.BVHWarning, match=text) as warned:
         names = [one.name for one in bvh.load_scene(tmp_path / "a.zip")]
-    assert sorted(names) == sorted(["a.stl", "a.stl_1", "a", "b", "a_1", "b_1"])
+    assert len(warned) == 1
+    assert sorted(names) == sorted(["a.stl", "a.stl_1", "a", "b", "a_1", "b_1", "world_1"])
 
 
 CORE = "http://schemas.microsoft.com/3dmanufacturing"
@@ -352,6 +353,12 @@ def test_objects_of_other_models(tmp_path: Path) -> None:
             with_one_model({"3D/3dmodel.model": missing.encode(code)})
         with pytest.raises(ValueError, match="its build has no items"):
             with_one_model({"3D/3dmodel.model": none.encode(code)})
+    # Comments count for nothing, also those of several lines.
+    sound = model(triangle(1, 0.0), '<item objectid="1"/><!--\n<item objectid="9"/> -->')
+    with_one_model({"3D/3dmodel.model": sound.encode()})
+    lost = model(f"<!-- {triangle(5, 0.0)} -->", '<item objectid="5"/>')
+    with pytest.raises(ValueError, match="it refers to object '5', which it does not have"):
+        with_one_model({"3D/3dmodel.model": lost.encode()})
     with pytest.raises(ValueError, match=r"it has no 3D/3dmodel\.model"):
         with_one_model({"3D/other.model": root.encode()})
     pytest.importorskip("lxml")

@@ -22,6 +22,7 @@ from bvh.apps.cli.compiling import warmup_command
 from bvh.apps.cli.show_commands import demo_command, lab_command, render_command, view_command
 from bvh.distributed.out_of_core.partitioning import partition
 from bvh.distributed.out_of_core.parts import Parts
+from bvh.io.meshes import Surface
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import grouped
 from bvh.runtime.jit import notice
@@ -246,6 +247,10 @@ def _mesh_figures(tree: BVH, read: object) -> Figures:
     figures: dict[str, Any] = {"vertices": len(tree.vertices)} if hasattr(tree, "vertices") else {}
     lower, upper = tree.bounds.tolist()
     figures |= {tree.kind: len(tree), "lower": lower, "upper": upper}
+    if isinstance(read, Surface):
+        import trimesh
+
+        read = trimesh.Trimesh(read.vertices, read.faces, process=False)
     if hasattr(read, "is_watertight"):
         figures["watertight"] = bool(read.is_watertight)
     figures |= _surface_figures([tree])

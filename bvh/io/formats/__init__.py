@@ -6,7 +6,7 @@ Each file imports only from those above it.
 |---|---|
 | `text_lines.py` | Lines of text files as tables of numbers, some megabytes at a time |
 | `file_meshes.py` | Polygons that were read from a file, in its order, and their parts as meshes of trimesh |
-| `meshio_files.py` | Files that meshio reads, with an end where it would read on behind that of a damaged file |
+| `meshio_files.py` | Files that meshio reads; a cut file is an error where meshio would loop at its end |
 | `obj_files.py` | OBJ files: faces and vertices in the order of the file, parts by objects and groups |
 | `off_files.py` | OFF files: vertices and faces in their order, whatever is behind them in their lines |
 | `ply_headers.py` | Headers of PLY files: the elements, and the types of their properties |

@@ -1,4 +1,4 @@
-"""Files that meshio reads, with an end where it would read on behind that of a damaged file."""
+"""Files that meshio reads; a cut file is an error where meshio would loop at its end."""
 
 import importlib
 import io
@@ -68,7 +68,9 @@ def read_meshio(name: str, ending: str) -> Any:
         raise ValueError("it must begin with TIN, and hold closed triangles of plain numbers")
     _check_lines(name, ending)
     reasons = []
-    for kind in helpers.extension_to_filetypes[ending]:
+    # Before meshio 5.3, an ending has one format.
+    kinds = getattr(helpers, "extension_to_filetypes", None)
+    for kind in kinds[ending] if kinds else (helpers.extension_to_filetype[ending],):
         reader = helpers.reader_map[kind]
         # A copy of the function, in which the names for opening are ours.
         names = {**reader.__globals__, "open": _open, "open_file": _open}

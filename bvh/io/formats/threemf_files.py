@@ -17,11 +17,12 @@ def with_one_model(files: dict[str, bytes]) -> dict[str, bytes]:
     if re.search(rb":path\s*=", model) or model.startswith((b"\xff\xfe", b"\xfe\xff")):
         model = _joined(files, name)
     # trimesh leaves out objects that are missing. A value may contain ">", but no "<".
+    text = re.sub(rb"(?s)<!--.*?-->", b"", model)
     named = rb"<(?:\w+:)?(?:%b)\b[^<]*?\s%b\s*=\s*[\"']([^\"']*)"
-    if not re.search(named % (b"item", b"objectid"), model):
+    if not re.search(named % (b"item", b"objectid"), text):
         raise ValueError("its build has no items")
-    used = set(re.findall(named % (b"component|item", b"objectid"), model))
-    missing = used - set(re.findall(named % (b"object", b"id"), model))
+    used = set(re.findall(named % (b"component|item", b"objectid"), text))
+    missing = used - set(re.findall(named % (b"object", b"id"), text))
     if missing:
         raise ValueError(f"it refers to object {min(missing).decode()!r}, which it does not have")
     return files | {name: model}

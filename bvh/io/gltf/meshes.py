@@ -184,7 +184,7 @@ class Meshes:
             parts = [self._primitive(part, weights, where) for part in mesh["primitives"]]
             if None in parts and any(parts):
                 self._ignore("points, lines and parts without triangles are left out", where)
-            record = {"name": str(mesh["name"])} if "name" in mesh else {}
+            record = {"name": str(mesh["name"])} if mesh.get("name") else {}
             self.meshes.append({**record, "primitives": [part for part in parts if part]})
             self._added[key] = len(self.meshes) - 1
         added = self._added[key]
