@@ -135,7 +135,7 @@ class Reader:
             if "mesh" not in node:
                 continue
             mesh = content["meshes"][node["mesh"]]
-            label = node.get("name") or mesh.get("name") or str(number)
+            label = str(node.get("name") or mesh.get("name") or number)
             weights = node.get("weights", mesh.get("weights", []))
             given = node.get("extensions", {}).get("EXT_mesh_gpu_instancing")
             maps = [np.eye(4)] if given is None else self.instances(given["attributes"])
