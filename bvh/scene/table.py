@@ -160,7 +160,8 @@ class Instances:
         number = self._numbers.setdefault(id(child), len(self.children))
         if number == len(self.children):
             self.children.append(child)
-            self.unchecked |= {number} if restricted else set()
+            if restricted:
+                self.unchecked.add(number)
         return number
 
     def extend(
